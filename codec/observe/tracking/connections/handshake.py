@@ -21,7 +21,17 @@ from pcli.codec.observe.tracking.connections.frame_checks import deprecated
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 
-__all__ = ["PATIENCE_NS", "auth_challenge", "auth_response", "connect", "connected", "end_cause", "end_open_ping", "error", "ping"]
+__all__ = [
+    "PATIENCE_NS",
+    "auth_challenge",
+    "auth_response",
+    "connect",
+    "connected",
+    "end_cause",
+    "end_open_ping",
+    "error",
+    "ping",
+]
 
 PATIENCE_NS: Final = 2_000_000_000
 """Minimum age in ns of an open PING that explains the end of a connection: shorter than any reasonable ping

@@ -35,6 +35,14 @@ class Occurrences:
         if len(self.frames) < MAX_EVIDENCE:
             self.frames += [one for one in frames if one][: MAX_EVIDENCE - len(self.frames)]
 
+    def remove(self, frame: int, count: int = 1) -> None:
+        """Remove ``count`` occurrences that this frame added."""
+        self.count -= count
+        if frame in self.frames:
+            self.frames.remove(frame)
+        if not self.count:
+            self.first_ns, self.last_ns, self.sample = 0, 0, ""
+
 
 @dataclass(slots=True)
 class StateDuration:

@@ -293,6 +293,7 @@ class ConsumerSessions:
             stretch.end(time_ns, frame)
         subscription.attached.remove(consumer)
         if subscription.keys is not None:
+            subscription.keys.left(record, time_ns)
             subscription.last_ns = time_ns  # entries that waited for the keys of others can be delivered from now on
         if survived_close(subscription.topic, session):
             not_unloaded(subscription.topic)

@@ -9,11 +9,15 @@ Rules of this file
    MAX_KEYS keys are kept; keys without held entries are evicted first.
 4. The wait of a key is computed when it ends: from the time at which its next entry was available until the consumer
    with earlier entries released the last of them.
+5. The broker releases the entries of a consumer when it receives the client's FIN, and delivers them to others before
+   it sends its own FIN. The end of the connection is only known after both. A violation by a consumer whose session
+   had ended before is therefore removed (`left`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections import deque
+from typing import Any, Final, NamedTuple
 
 from pcli.codec.observe.observer_state import ObservedFrame
 from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of
@@ -30,6 +34,9 @@ MAX_KEYS: Final = 20_000
 
 MAX_OWNERS: Final = 8
 """Maximum number of owners in a record."""
+
+MAX_RECENT: Final = 1_000
+"""Maximum number of violations per subscription that can be removed."""
 
 _NOTICEABLE_NS: Final = 100_000_000
 """Minimum duration in ns of a wait; shorter waits are normal."""
@@ -48,6 +55,15 @@ class _Key:
         """Time in ns, frame and consumer of the last release."""
 
 
+class _OpenAtTwo(NamedTuple):
+    """A delivery of a key to a consumer while others held earlier entries."""
+
+    delivery: Delivery
+    key: KeyRecord
+    holders: set[int]
+    """The others, by the id() of their records."""
+
+
 class KeyOrder:
     """The keys of a subscription."""
 
@@ -55,6 +71,7 @@ class KeyOrder:
         self.records: dict[str, KeyRecord] = {}
         self._subscription = subscription
         self._keys: dict[str, _Key] = {}
+        self._recent: deque[_OpenAtTwo] = deque(maxlen=MAX_RECENT)
 
     def delivered(self, key: str, at: Position, delivery: Delivery, frame: ObservedFrame, *, first: bool) -> None:
         """Process a delivery. ``first`` states whether the subscription receives the entry for the first time."""
@@ -65,8 +82,10 @@ class KeyOrder:
             self._limit_keys()
         owner_id = id(consumer)
         if len(state.held) > (owner_id in state.held):
-            self._record(key, state).open_at_two.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
+            record = self._record(key, state)
+            record.open_at_two.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
             self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
+            self._recent.append(_OpenAtTwo(delivery, record, state.held.keys() - {owner_id}))
         if first:
             if at < state.last:
                 self._record(key, state).backwards.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
@@ -92,6 +111,16 @@ class KeyOrder:
             state.held[owner_id] = left
         elif state.held.pop(owner_id, None) is not None and time_ns >= 0:
             state.freed = (time_ns, frame, delivery.consumer)
+
+    def left(self, consumer: ConsumerRecord, ended_ns: int) -> None:
+        """Remove the violations by a consumer whose session had ended before them."""
+        for one in list(self._recent):
+            if one.delivery.time_ns >= ended_ns and id(consumer) in one.holders:
+                one.holders.remove(id(consumer))
+                if not one.holders:
+                    self._recent.remove(one)
+                    for counter in (one.key.open_at_two, self._subscription.order_broken):
+                        counter.remove(one.delivery.frame, one.delivery.messages)
 
     def waited(self, lifecycle: Lifecycle, delivery: Delivery) -> None:
         """Record the wait of an entry that is delivered for the first time."""
