@@ -9,8 +9,11 @@ processed at least twice.
 
 ## On the wire
 
-MESSAGE, then REDELIVER_UNACKNOWLEDGED_MESSAGES with its id, always after about the same time, and acknowledgements that
-take at least that long. Compare the age of messages at redelivery requests with the age at the slowest ACK.
+MESSAGE, then REDELIVER_UNACKNOWLEDGED_MESSAGES with its id, always after about the same time, and one of the following:
+
+- Acknowledgements that take at least that long. Compare the age of messages at redelivery requests with the age at the
+  slowest ACK.
+- Two ACKs of the redelivered entry: the application also processed the first delivery.
 
 ## What would disprove it
 
@@ -52,13 +55,18 @@ _TIMEOUT: Final = Cause(
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if acknowledgements take as long as the age at which redelivery is requested."""
+    """Return a finding if entries are processed after the age at which redelivery is requested."""
     subscription = consumer.subscription
     seen = None if subscription is None else subscription.again.get("ack_timeout")
     if seen is None or not consumer.hold_ages or not consumer.ack_ages.count:
         return
-    time_out = round(median(consumer.hold_ages))
-    if consumer.ack_age_max_ns < time_out:
+    time_out, twice = round(median(consumer.hold_ages)), consumer.acked_twice
+    if consumer.ack_age_max_ns >= time_out:
+        slow = f"needs up to {span(consumer.ack_age_max_ns)} to acknowledge a message"
+    elif twice.count:
+        entries = count_of(twice.count, "redelivered entry", "redelivered entries")
+        slow = f"acknowledges both deliveries of {entries}, the first one after its redelivery"
+    else:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
@@ -68,11 +76,12 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         _TIMEOUT,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} requests redelivery of messages after {span(time_out)} "
-        f"({count_of(consumer.asked_again.count, 'id')} so far) but needs up to {span(consumer.ack_age_max_ns)} to "
-        "acknowledge a message: its acknowledgement timeout is shorter than its processing time.",
+        f"({count_of(consumer.asked_again.count, 'id')} so far) but {slow}: its acknowledgement timeout is "
+        "shorter than its processing time.",
         consumer.asked_again.first_ns,
-        [*consumer.asked_again.frames, *seen.frames],
-        "If no acknowledgement took as long as the timeout, the redelivered messages were not processed at all."
+        [*consumer.asked_again.frames, *seen.frames, *twice.frames],
+        "If no acknowledgement took as long as the timeout and no entry was acknowledged twice, the first deliveries "
+        "were not processed at all."
         + why_unsure(doubts),
         "Set the timeout above the longest processing time, or use a smaller receiver queue.",
         count=consumer.asked_again.count,
@@ -82,7 +91,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 RULE = Rule(
     name="ack-timeout-too-short",
     group="consumer",
-    facts=("hold_ages", "ack_age_max_ns", "ack_ages", "asked_again", "subscription.again"),
+    facts=("hold_ages", "ack_age_max_ns", "ack_ages", "acked_twice", "asked_again", "subscription.again"),
     title="an acknowledgement timeout that is shorter than the processing time",
     issue="apache/pulsar#18910",
     evaluate=evaluate,

@@ -182,6 +182,8 @@ class ConsumerRecord:
     """Acknowledged entries; `ack_age_max_ns` is the longest time from MESSAGE to ACK."""
     ack_age_max_ns: int = 0
     ack_age_total_ns: int = 0
+    acked_twice: Occurrences = field(default_factory=Occurrences)
+    """Entries redelivered after an ack timeout and then acknowledged once for each of the two deliveries."""
     never_acked: Occurrences = field(default_factory=Occurrences)
     """Messages that were unacknowledged at the end of the last session or of the capture, in the order of delivery.
     This is not a sum over sessions. The sample is the id of the oldest message.

@@ -55,6 +55,7 @@ class AckEffects:
         "now",
         "oldest",
         "recorded_ack",
+        "repeated",
         "subscription",
     )  # fmt: skip
 
@@ -65,6 +66,8 @@ class AckEffects:
         self.acks: list[Ack] = []
         self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
+        self.repeated = 0
+        """Entries that were already acknowledged and had been redelivered after an ack timeout."""
         self.recorded_ack: Ack | None = None
         """The Ack recorded when the ACK was sent, if the ACK belongs to a transaction."""
 
@@ -137,11 +140,19 @@ class AckEffects:
             release(subscription, delivery)
             if subscription.keys is not None:
                 subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
-        if not known:
+        if known:
+            self.repeated += self._is_redelivered_by_timeout(at)
+        else:
             self.messages += left
             subscription.ack(at)
             subscription.note_done(at, self.frame)
             self.acknowledged.append(at)
+
+    def _is_redelivered_by_timeout(self, at: Position) -> bool:
+        topic = self.subscription.topic
+        lifecycle = topic.lifecycles.get(at) or topic.complete.get(at)
+        deliveries = lifecycle.deliveries.get(self.subscription.record.name) if lifecycle is not None else None
+        return bool(deliveries and deliveries[-1].why == "ack_timeout")
 
     def _part(self, at: Position, bits: int, kind: str) -> None:
         subscription = self.subscription

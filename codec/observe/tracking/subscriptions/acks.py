@@ -124,6 +124,8 @@ class Acks:
 
 def _credit(record: ConsumerRecord, effects: AckEffects) -> None:
     """Add the acknowledged messages to a consumer's counts."""
+    if effects.repeated:
+        record.acked_twice.add(effects.now, effects.frame, count=effects.repeated)
     if effects.entries or effects.messages:
         record.acked += effects.messages
         record.ack_ages.add(effects.now, effects.frame, count=effects.entries)

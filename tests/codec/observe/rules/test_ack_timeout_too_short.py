@@ -25,5 +25,11 @@ def test_messages_without_acks(evaluate, hasty, ns):
     assert evaluate("ack-timeout-too-short", hasty(ack_age_max_ns=ns(0.3))) == []
 
 
+def test_both_deliveries_are_acknowledged(evaluate, hasty, ns, counted):
+    [found] = evaluate("ack-timeout-too-short", hasty(ack_age_max_ns=ns(0.3), acked_twice=counted(2, 50, 51)))
+    assert found.frames == [35, 40, 50, 51]
+    assert "acknowledges both deliveries of 2 redelivered entries" in found.what
+
+
 def test_rejected_messages(evaluate, hasty):
     assert evaluate("ack-timeout-too-short", hasty(again="nack")) == []

@@ -187,6 +187,24 @@ def test_an_ack_timeout_below_the_processing_time(make_scene, causes_of, by, seq
     assert causes_of(end(scene, client)) == {("ack-timeout-too-short", "", "application")} | often
 
 
+@pytest.mark.parametrize("acks", [1, 2])
+def test_processing_of_both_deliveries(make_scene, causes_of, by, sequence, acks):
+    """The application acknowledges the first delivery after its redelivery, and then the second one."""
+    scene, client = play(make_scene, queue=1000)
+    for _ in range(4 * by):
+        client.publish(next(sequence))
+    places = [message.message_id for message in client.messages]
+    for _ in range(2):
+        scene.wait(2000)
+        client.redeliver(*places)
+    for _ in range(acks):
+        scene.wait(200)
+        client.ack(*places)
+    often = {("redelivered-after-ack-timeout", "ack_timeout", "application")} if 8 * by >= 20 else set()
+    found = {("ack-timeout-too-short", "", "application")} if acks == 2 else set()
+    assert causes_of(end(scene, client)) == found | often
+
+
 def test_an_ack_without_a_response(make_scene, causes_of, by, sequence):
     scene, client = play(make_scene)
     scene.fault("drop times=1 on pulsar.type == 'ACK_RESPONSE'")
