@@ -81,8 +81,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         consumer.asked_again.first_ns,
         [*consumer.asked_again.frames, *seen.frames, *twice.frames],
         "If no acknowledgement took as long as the timeout and no entry was acknowledged twice, the first deliveries "
-        "were not processed at all."
-        + why_unsure(doubts),
+        "were not processed at all." + why_unsure(doubts),
         "Set the timeout above the longest processing time, or use a smaller receiver queue.",
         count=consumer.asked_again.count,
     )
