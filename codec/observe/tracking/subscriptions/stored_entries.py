@@ -11,15 +11,25 @@ Rules of this file
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Final
+
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive
 from pcli.codec.observe.tracking.subscriptions.message_counts import known_by_receipt
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import evict_non_persistent
 
 __all__ = ["stored"]
+
+_MAX_UNDELIVERED: Final = 100
+"""Maximum number of earlier messages that may be on their way to a consumer."""
+
+_DISPATCH_NS: Final = 100_000_000
+"""Maximum time between the receipt and the delivery of a message."""
 
 
 def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
@@ -71,10 +81,25 @@ def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecyc
     lifecycle.without_permits = tuple(
         name
         for name, subscription in topic.subscriptions.items()
-        if subscription.attached and not any(map(can_receive, subscription.attached))
+        if subscription.attached and not _has_permits(topic, subscription, lifecycle)
     )
     lifecycles.add(topic, lifecycle)
     evict_non_persistent(lifecycles, topic)
+
+
+def _has_permits(topic: TopicState, subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
+    """Return whether permits are left for a message of a non-persistent topic.
+
+    A MESSAGE may follow the receipts of later messages, so earlier messages without a delivery also use permits.
+    """
+    permits = sum(one.record.permits.balance for one in subscription.attached if can_receive(one))
+    name = subscription.record.name
+    for earlier in islice(reversed(topic.unpositioned.values()), 1, _MAX_UNDELIVERED):
+        if permits <= 0 or name in earlier.deliveries or earlier.receipt_ns < lifecycle.receipt_ns - _DISPATCH_NS:
+            break
+        if name not in earlier.without_permits:
+            permits -= earlier.messages
+    return permits > 0
 
 
 def _merge(topic: TopicState, known: Lifecycle, lifecycle: Lifecycle) -> None:

@@ -293,3 +293,19 @@ def test_messages_of_a_non_persistent_topic_are_dropped(make_scene, diagnose, by
     certainty = "certain" if kind in ("Exclusive", "Failover") else "likely"  # another consumer may have received them
     assert (found.severity, found.certainty, found.subject["subscription"]) == ("error", certainty, "slow")
     assert f"dropped {by + 4} messages" in found.what
+
+
+def test_dropped_messages_are_counted_if_deliveries_follow_the_receipts(make_scene, diagnose, by):
+    """MESSAGEs use permits when the broker sends them, which is before they are in the capture."""
+    scene = make_scene()
+    scene.fault("delay ms=1 on pulsar.type == 'MESSAGE'")
+    consumer, producer = scene.actor(), scene.actor()
+    topic = "non-persistent://public/default/n"
+    consumer.subscribe(topic=topic)
+    consumer.flow(2 * by)
+    producer.producer(topic=topic)
+    for number in range(5 * by):
+        producer.publish(number)
+    scene.wait(10)
+    [found] = [one for one in diagnose(end(scene, consumer)).findings() if one.rule == "messages-dropped"]
+    assert f"dropped {3 * by} messages" in found.what
