@@ -154,7 +154,7 @@ def broker(
 
     pcli broker --fault "delay ms=200 on pulsar.type == 'SEND_RECEIPT'"
 
-    The actions of a fault are drop, delay, duplicate, corrupt, error (error=TopicNotFound) and close. See
+    The actions of a fault are drop, delay, duplicate, reorder, corrupt, error (error=TopicNotFound) and close. See
     docs/mini-broker.md.
     """
     from pcli.cli.servers.broker_process import Run, TlsOptions, list_dispatchers

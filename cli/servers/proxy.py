@@ -95,8 +95,8 @@ def proxy(
 
     pcli proxy --listen 6660 --to pulsar+ssl://broker:6651 --tls-trust ca.pem
 
-    The actions of a fault are drop, delay, duplicate, corrupt, error (error=TopicNotFound) and close. The words of
-    --bytes are latency, jitter, bandwidth, slice, gap, reset, probability and from. See docs/proxy.md.
+    The actions of a fault are drop, delay, duplicate, reorder, corrupt, error (error=TopicNotFound) and close. The
+    words of --bytes are latency, jitter, bandwidth, slice, gap, reset, probability and from. See docs/proxy.md.
     """
     from pcli.cli.common.connection_options import security
 

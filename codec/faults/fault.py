@@ -26,6 +26,7 @@ ACTIONS: Final[dict[str, str]] = {
     "drop": "the frame never arrives",
     "delay": "the frame and all later frames in its direction arrive later, by the number of milliseconds in `ms`",
     "duplicate": "the frame arrives twice",
+    "reorder": "the frame arrives after the next frame of its direction; it is lost if there is none",
     "corrupt": "one bit of the payload is inverted, or one bit of the command if the frame has no payload",
     "error": "a client's request is refused with the error; the broker does not receive the request",
     "close": "the connection is closed, and the frame is lost",

@@ -3,7 +3,7 @@
 Rules of this file
 1. Bytes are held until their frame is complete, because half a frame cannot be dropped. Bytes that cannot be a frame
    are forwarded unchanged.
-2. TCP order is preserved: a delayed frame delays all later frames of its direction.
+2. A delayed frame delays all later frames of its direction, as TCP does. Only `reorder` changes the order.
 3. Times are in nanoseconds since 1970. The caller stores the steps that are due later, and executes steps with the same
    due time in the order in which they were returned.
 4. A cut ends the connection: no later bytes are forwarded.
@@ -40,7 +40,7 @@ class Step:
 class _Direction:
     """One direction of one connection."""
 
-    __slots__ = ("due", "held", "passed")
+    __slots__ = ("due", "held", "passed", "postponed")
 
     def __init__(self, passed: int = 0) -> None:
         self.due = 0
@@ -49,6 +49,8 @@ class _Direction:
         """Bytes of an incomplete frame."""
         self.passed = passed
         """Number of bytes of the current frame that were forwarded before the injector was attached."""
+        self.postponed = b""
+        """Frames that are forwarded after the next frame."""
 
 
 class Injector:
@@ -90,6 +92,9 @@ class Injector:
             direction.passed = 0
             if number in self._cut:
                 return steps
+            if direction.postponed and (fault is None or fault.do != "reorder"):
+                self._pass(direction.postponed, direction, time_ns, steps, to_broker=from_client)
+                direction.postponed = b""
         if direction.held and self._live.broken(number, from_client=from_client):
             self._pass(bytes(direction.held), direction, time_ns, steps, to_broker=from_client)
             direction.held.clear()
@@ -116,6 +121,8 @@ class Injector:
                 self._pass(data, direction, now, steps, to_broker=to_broker)
             case "duplicate":
                 self._pass(data + data, direction, now, steps, to_broker=to_broker)
+            case "reorder":
+                direction.postponed += data
             case "corrupt":
                 self._pass(corrupted(Frame(data, frame.type)), direction, now, steps, to_broker=to_broker)
             case "error":

@@ -39,6 +39,14 @@ def test_duplicate(line, flow):
     assert talk.at_broker == flow + flow + PING
 
 
+def test_reorder(line, flow):
+    talk = line(Fault("pulsar.type == 'FLOW'", "reorder", times=1))
+    talk.client(flow)
+    assert talk.at_broker == b""
+    talk.client(PING + flow)
+    assert talk.at_broker == PING + flow + flow
+
+
 def test_corrupt_breaks_the_checksum(line, send):
     talk = line(Fault("pulsar.type == 'SEND'", "corrupt"))
     talk.client(send)
@@ -139,7 +147,7 @@ def test_any_bytes_are_forwarded_or_held(data, filter_):
     assert all(step.to_broker and not step.cut for step in steps)
 
 
-@pytest.mark.parametrize("do", ["drop", "duplicate", "corrupt", "error"])
+@pytest.mark.parametrize("do", ["drop", "duplicate", "reorder", "corrupt", "error"])
 def test_malformed_frames_raise_no_error(line, do):
     """Frames of every type with invalid protobuf raise no error."""
     talk = line(Fault("", do))
