@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from scenarios.connections import Broker
@@ -30,8 +30,11 @@ class BrokerError(Exception):
 
 
 @contextmanager
-def mini_broker(*settings: str) -> Iterator[Broker]:
-    """Run `pcli broker` in its own process, with more settings of the form NAME=VALUE."""
+def mini_broker(*settings: str, token: str = "") -> Iterator[Broker]:
+    """Run `pcli broker` in its own process, with more settings of the form NAME=VALUE.
+
+    ``token`` is that of a superuser, if the settings require authentication.
+    """
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready"
         command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
@@ -39,28 +42,38 @@ def mini_broker(*settings: str) -> Iterator[Broker]:
         with _process([*command, "--ready-file", str(ready)], Path(folder) / "log") as process:
             _wait(process, lambda: ready.exists() and bool(ready.read_text()), Path(folder) / "log")
             urls = json.loads(ready.read_text())
-            yield Broker(urls["service_url"], urls["http_url"], "mini-broker")
+            yield Broker(urls["service_url"], urls["http_url"], "mini-broker", token=token)
 
 
 @contextmanager
-def real_broker(start: Path, *settings: str) -> Iterator[Broker]:
+def real_broker(start: Path, *settings: str, token: str = "") -> Iterator[Broker]:
     """Run a real broker with the script ``start`` (its first argument is a folder, the others are settings).
 
-    ``settings`` are more settings of the form NAME=VALUE.
+    ``settings`` are more settings of the form NAME=VALUE; ``token`` is that of a superuser, if they require
+    authentication.
     """
     if not start.is_file():
         raise BrokerError(f"{start}: no such script; set REAL to a script that starts a Pulsar 4.2.4, or URL and ADMIN")
     if shutil.which("java") is None:
         raise BrokerError("java: not found; a real broker needs Java 17 or newer, or set URL and ADMIN")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         ports = _free_port(), _free_port()
         command = [str(start), f"{folder}/data", f"brokerServicePort={ports[0]}", f"webServicePort={ports[1]}"]
-        broker = Broker(f"pulsar://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", "real broker")
-        with _process([*command, *_SETTINGS, *settings], Path(folder) / "log") as process:
-            _wait(
-                process, lambda: _answers(f"{broker.http_url}/admin/v2/persistent/public/default"), Path(folder) / "log"
-            )
-            yield broker
+        urls = f"pulsar://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}"
+        processes: list[subprocess.Popen[bytes]] = []
+
+        def begin() -> None:
+            log = Path(folder) / f"log{len(processes)}"
+            processes.append(stack.enter_context(_process([*command, *_SETTINGS, *settings], log)))
+            url = f"{urls[1]}/admin/v2/persistent/public/default"
+            _wait(processes[-1], lambda: _answers(url, token), log)
+
+        def kill() -> None:
+            os.killpg(processes[-1].pid, signal.SIGKILL)
+            processes[-1].wait()
+
+        begin()
+        yield Broker(*urls, "real broker", token=token, kill=kill, restart=begin)
 
 
 @contextmanager
@@ -88,9 +101,10 @@ def _wait(process: subprocess.Popen[bytes], is_ready, log: Path) -> None:
         time.sleep(0.1)
 
 
-def _answers(url: str) -> bool:
+def _answers(url: str, token: str) -> bool:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:
+        with urllib.request.urlopen(request, timeout=2) as response:
             return bool(response.status == 200)
     except OSError:
         return False

@@ -36,6 +36,12 @@ class Broker:
     name: str = ""
     advance: Callable[[float], object] | None = None
     """Advances the broker's clock by seconds; None if the broker has a real clock."""
+    token: str = ""
+    """Token of a superuser; empty if the broker has no authentication."""
+    kill: Callable[[], object] | None = None
+    """Kills the broker's process; None if the broker cannot be restarted with its data."""
+    restart: Callable[[], object] | None = None
+    """Starts a killed broker with its data, and waits until it is ready."""
 
 
 @dataclass(frozen=True)

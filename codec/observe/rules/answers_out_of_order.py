@@ -15,7 +15,8 @@ producers.
 ## What would disprove it
 
 Packets whose order in the capture differs from their order on the wire: check times and sequence numbers. If packets
-are missing, nothing is reported. A client may close a consumer while it is being created, and a broker may respond to
+are missing, nothing is reported. A client that does not wait for the response to SUBSCRIBE receives errors, which do
+not count. A client may close a consumer while it is being created, and a broker may respond to
 the close immediately.
 
 ## What to do

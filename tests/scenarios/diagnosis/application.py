@@ -1,6 +1,6 @@
 """A program that uses the official Python client: it executes commands and writes a log of what the client reports.
 
-    python application.py SERVICE_URL LOG
+    python application.py SERVICE_URL LOG [TOKEN]
 
 stdin: a JSON object per line with the command in `do` and the name of the application in `app`. stdout: one line per
 command, in the same order, with `app` and `result` or `error`. LOG: a JSON object per event with the wall-clock time in
@@ -62,8 +62,9 @@ def id_text(message_id: Any) -> str:
 class Application:
     """The client's producers and consumers, and the log."""
 
-    def __init__(self, service_url: str, log: Path) -> None:
-        self._client = pulsar.Client(service_url, operation_timeout_seconds=20)
+    def __init__(self, service_url: str, log: Path, token: str) -> None:
+        self._service_url, self._token = service_url, token
+        self._client = self._new_client()
         self._log_file = log.open("w", buffering=1)
         self._lock = threading.Lock()
         self._producers: dict[str, pulsar.Producer] = {}
@@ -81,6 +82,20 @@ class Application:
         line = json.dumps({"t": time.time(), "type": kind, **fields})
         with self._lock:
             self._log_file.write(line + "\n")
+
+    def _new_client(self) -> pulsar.Client:
+        options = {"authentication": pulsar.AuthenticationToken(lambda: self._token)} if self._token else {}
+        return pulsar.Client(self._service_url, operation_timeout_seconds=20, **options)
+
+    def do_connect(self, command: Command) -> None:
+        """Close the client and create another, with another token if there is one."""
+        self._client.close()
+        self.do_renew(command)
+        self._client = self._new_client()
+
+    def do_renew(self, command: Command) -> None:
+        """Set the token for the next requests of the broker."""
+        self._token = command.get("token", self._token)
 
     # -- producers
 
@@ -161,6 +176,8 @@ class Application:
         }
         if command.get("ack_timeout_ms"):
             options["unacked_messages_timeout_ms"] = command["ack_timeout_ms"]
+        if command.get("any_order"):
+            options["key_shared_policy"] = pulsar.ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
         if command.get("ranges"):
             mode = pulsar.KeySharedMode.Sticky
             ranges = [(first, last) for first, last in command["ranges"]]
@@ -311,7 +328,7 @@ def main() -> None:
     """Execute the commands on stdin."""
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the library logs to stdout, which is reserved for results
-    application = Application(sys.argv[1], Path(sys.argv[2]))
+    application = Application(sys.argv[1], Path(sys.argv[2]), *(sys.argv[3:] or [""]))
     for line in sys.stdin:
         command = json.loads(line)
         try:

@@ -14,18 +14,19 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from scenarios.brokers import BrokerError, mini_broker, real_broker
+from scenarios.brokers import BrokerError
 from scenarios.connections import Broker
 from scenarios.diagnosis.analysis import analyse, analysers
+from scenarios.diagnosis.broker_pool import Brokers
 from scenarios.diagnosis.checks import OUTCOMES, Outcome, check
 from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
 from scenarios.diagnosis.execution import run
-from scenarios.diagnosis.plan import Recipe
+from scenarios.diagnosis.plan import Plan, Recipe
 from scenarios.diagnosis.processes import JavaMissingError, java_command
 from scenarios.diagnosis.sniffing import can_sniff
 from scenarios.results import Results
@@ -42,15 +43,22 @@ _SLACK_S = 0.05
 def outcomes_of_seed(
     seed: int,
     recipes: Sequence[Recipe],
-    broker: Broker,
+    broker_for: Callable[[Plan], AbstractContextManager[Broker]],
     folder: Path,
     pool: ProcessPoolExecutor,
     *,
     sniffing: bool,
 ) -> tuple[list[str], list[Outcome]]:
-    """Run a scenario; return the names of its recipes and the outcomes. ``folder`` receives the capture and logs."""
+    """Run a scenario; return the names of its recipes and the outcomes.
+
+    ``broker_for`` returns a broker that fits a plan. ``folder`` receives the capture and logs.
+    """
     plan = plan_of_seed(seed, recipes, f"s{time.time_ns() // 1_000_000:x}")
-    ran = run(plan, broker, folder, sniffing=sniffing)
+    try:
+        with broker_for(plan) as broker:
+            ran = run(plan, broker, folder, sniffing=sniffing)
+    except BrokerError as fault:
+        return plan.recipes, [Outcome("scenario", "broken", f"cannot run because {fault}")]
     if ran.broken:
         return plan.recipes, [Outcome("scenario", "broken", text) for text in ran.broken]
     times = [time for sample in ran.samples for time in (sample.before - _SLACK_S, sample.after + _SLACK_S)]
@@ -88,13 +96,18 @@ def main() -> int:
     parser.add_argument("--admin", default="", help="HTTP URL of that broker")
     parser.add_argument("--capture", choices=("auto", "tcpdump", "proxy"), default="auto", help="what captures")
     parser.add_argument("--quick", action="store_true", help="only recipes that take a few seconds")
+    parser.add_argument("--recipe", action="append", help="only this recipe; repeatable")
     parser.add_argument("--keep", type=Path, help="folder for the captures and logs of the seeds with failures")
     arguments = parser.parse_args()
     sniffing = arguments.capture == "tcpdump" or (arguments.capture == "auto" and can_sniff())
     java = _has_java()
-    recipes = recipes_for(quick=arguments.quick, sniffing=sniffing, java=java)
+    recipes = recipes_for(quick=arguments.quick, sniffing=sniffing, java=java, restarts=arguments.broker == "real")
+    recipes = [one for one in recipes if not arguments.recipe or one.name in arguments.recipe]
+    if not recipes:
+        parser.error(f"no such recipe: {', '.join(arguments.recipe)}")
     words = [arguments.broker, "tcpdump" if sniffing else "proxy"]
-    kind = "-".join([*words, *(["quick"] if arguments.quick else []), *([] if java else ["python"])])
+    words += [*(["quick"] if arguments.quick else []), *([] if java else ["python"]), *(arguments.recipe or ())]
+    kind = "-".join(words)
     results = Results(kind, "pcli-scenarios", _UNDER_TEST)
     seeds = range(arguments.start, arguments.start + arguments.seeds)
     found: dict[int, list[Outcome]] = {}
@@ -109,13 +122,16 @@ def main() -> int:
         with ExitStack() as stack:
             left = [seed for seed in seeds if seed not in found]
             if left:
-                broker = _broker(arguments, stack)
+                brokers = Brokers(arguments.broker, arguments.real, _SETTING, stack)
+                if arguments.url:
+                    brokers.use(Broker(arguments.url, arguments.admin, arguments.broker))
+                brokers.shared()
                 folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 pool = stack.enter_context(analysers(2))
                 threads = stack.enter_context(ThreadPoolExecutor(arguments.jobs))
                 running = {
                     threads.submit(
-                        outcomes_of_seed, seed, recipes, broker, folder / str(seed), pool, sniffing=sniffing
+                        outcomes_of_seed, seed, recipes, brokers.broker_for, folder / str(seed), pool, sniffing=sniffing
                     ): seed
                     for seed in left
                 }
@@ -124,7 +140,7 @@ def main() -> int:
                     names[seed], found[seed] = done.result()
                     results.write(seed, {"recipes": names[seed], "outcomes": [vars(one) for one in found[seed]]})
                     if all(one.kind == "right" for one in found[seed]):
-                        shutil.rmtree(folder / str(seed))
+                        shutil.rmtree(folder / str(seed), ignore_errors=True)
                     print(f"\r{len(found)}/{len(seeds)} scenarios", end="", file=sys.stderr)
                 print(f", {time.monotonic() - began:.0f} s", file=sys.stderr)
     except (BrokerError, OSError) as fault:
@@ -132,6 +148,7 @@ def main() -> int:
         return 2
     _table(found)
     words = [*(["--quick"] if arguments.quick else []), *([] if sniffing else ["--capture proxy"])]
+    words += [f"--recipe {name}" for name in arguments.recipe or ()]
     options = f"BROKER={arguments.broker}" + (f" SCENARIO_OPTIONS='{' '.join(words)}'" if words else "")
     for seed, outcomes in sorted(found.items()):
         bad = [one for one in outcomes if one.kind != "right"]
@@ -153,14 +170,6 @@ def _has_java() -> bool:
 
 
 _UNDER_TEST = ("minibroker", "codec", "cli", "replay/proxy", "tests/scenarios")
-
-
-def _broker(arguments: argparse.Namespace, stack: ExitStack) -> Broker:
-    if arguments.url:
-        return Broker(arguments.url, arguments.admin, arguments.broker)
-    if arguments.broker == "real":
-        return stack.enter_context(real_broker(arguments.real, _SETTING))
-    return stack.enter_context(mini_broker(_SETTING))
 
 
 if __name__ == "__main__":

@@ -14,15 +14,22 @@ __all__ = ["plan_of_seed", "recipes_for"]
 _NEAR, _SECOND, _OPEN, _JAVA = 0.35, 0.3, 0.5, 0.2
 
 
-def recipes_for(*, quick: bool = False, sniffing: bool = True, java: bool = True) -> list[Recipe]:
+def recipes_for(
+    *, quick: bool = False, sniffing: bool = True, java: bool = True, settings: bool = True, restarts: bool = True
+) -> list[Recipe]:
     """Return the recipes that can run.
 
-    ``sniffing`` is whether tcpdump captures, and ``java`` whether applications with the Java client can run.
+    ``sniffing``: tcpdump captures; ``java``: applications with the Java client can run; ``settings``: brokers with
+    other settings can be started; ``restarts``: brokers can be killed and started again with their data.
     """
     return [
         one
         for one in RECIPES.values()
-        if (one.quick or not quick) and (sniffing or not one.sniffed) and (java or not one.java)
+        if (one.quick or not quick)
+        and (sniffing or not one.sniffed)
+        and (java or not one.java)
+        and (settings or not one.settings)
+        and (restarts or not one.own_broker)
     ]
 
 
@@ -37,10 +44,11 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
     Random(f"order {block}").shuffle(order)
     random = Random(f"plan {seed}")
     chosen = [order[place]]
-    others = [one for one in recipes if one is not order[place] and one.quick and not one.alone]
-    if not order[place].alone and random.random() < _SECOND:
+    others = [one for one in recipes if one is not order[place] and one.quick and not _is_single(one)]
+    if others and not _is_single(order[place]) and random.random() < _SECOND:
         chosen.append(random.choice(others))
-    java = any(one.java for one in recipes) and random.random() < _JAVA
+    python = any(one.python for one in chosen)
+    java = any(one.java for one in recipes) and random.random() < _JAVA and not python
     tracks, names = [], []
     for letter, recipe in zip("ab", chosen, strict=False):
         near = random.random() < _NEAR
@@ -50,11 +58,19 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
         names.append(f"{recipe.name}{' (near miss)' if near else ''}{' with Java' if java else ''}")
     background = Track("bg", f"public/{token}-{seed}-bg", Random(random.random()), java=java)
     healthy(background)
+    if order[place].own_broker:  # statistics cannot be requested while it is down
+        background.steps = [step for step in background.steps if step["do"] != "stats"]
     if order[place].alone:
         background.features |= tracks[0].features
         background.allowed |= tracks[0].allowed
-    plan = Plan(seed, names, [*tracks, background], ends_open=random.random() < _OPEN)
+    of = order[place]
+    plan = Plan(seed, names, [*tracks, background], of.settings, of.own_broker, ends_open=random.random() < _OPEN)
     if not plan.ends_open:
         for track in plan.tracks:
             track.features.add("close")
     return plan
+
+
+def _is_single(recipe: Recipe) -> bool:
+    """Return whether no second recipe may run at the same time."""
+    return recipe.alone or recipe.own_broker or bool(recipe.settings)

@@ -20,6 +20,7 @@ from scenarios.diagnosis.plan import Plan, Step, Track
 from scenarios.diagnosis.processes import Application, Process, java_command, python_command
 from scenarios.diagnosis.raw_client import RawClient
 from scenarios.diagnosis.sniffing import Tcpdump
+from scenarios.diagnosis.tokens import signed
 
 from pcli.codec.faults import Fault
 from pcli.replay.proxy import Proxy
@@ -149,7 +150,7 @@ class _Run:
         name = f"{track.name}-{app}"
         log = self._folder / f"{name}.ndjson"
         if not track.java:
-            process = Process([*python_command(), self.service_url, log], log.with_suffix(".log"))
+            process = Process([*python_command(), self.service_url, log, self._broker.token], log.with_suffix(".log"))
         elif any(step.get("of") == app for step in track.steps):
             process = self._java_process(name)
         else:
@@ -166,7 +167,7 @@ class _Run:
             getattr(self, f"_do_{step['do']}")(track, step)
             return ""
         app = self._apps[f"{track.name}-{step['app']}"]
-        app.send(step)
+        app.send({**step, "token": signed(**step["token"])} if "token" in step else step)
         if step.get("wait", True):
             while app.pending > 1:
                 app.answer()
@@ -210,6 +211,15 @@ class _Run:
         time.sleep(step["seconds"])
         self.start()
 
+    def _do_crash(self, _track: Track, _step: Step) -> None:
+        """Kill the broker and start it again. Without a proxy, connections are refused in between."""
+        assert self._broker.kill is not None
+        assert self._broker.restart is not None
+        self._broker.kill()
+        self.stop()
+        self._broker.restart()
+        self.start()
+
     def _do_raw(self, track: Track, step: Step) -> None:
         name, call = f"{track.name}-{step['client']}", step["call"]
         if call == "open":
@@ -224,6 +234,8 @@ class _Run:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._broker.http_url}/admin/v2/{path}", data, method=method)
         request.add_header("Content-Type", "application/json")
+        if self._broker.token:
+            request.add_header("Authorization", f"Bearer {self._broker.token}")
         try:
             with urllib.request.urlopen(request, timeout=20) as response:
                 text = response.read()

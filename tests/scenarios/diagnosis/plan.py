@@ -139,6 +139,8 @@ def _features(do: str, fields: Step) -> set[str]:
             found.add(name)
     if fields.get("nacks") or fields.get("ack") == "nack":
         found.add("nack")
+    if fields.get("any_order"):
+        found.add("any_order")
     if do == "subscribe":
         found.add(fields["type"])
     if do == "begin":
@@ -164,10 +166,16 @@ class Recipe:
     """Whether it takes less than about five seconds."""
     alone: bool
     """Whether it affects other tracks of the same run: faults of the network."""
+    settings: tuple[str, ...]
+    """Settings of the broker, which only the recipes with the same settings share; NAME=VALUE."""
+    own_broker: bool
+    """Whether no other scenario may use the broker, which can be killed and started again with its data."""
     sniffed: bool
     """Whether the capture must contain what the proxy does not record, such as refused connections."""
     java: bool
     """Whether it uses what only the Java client has."""
+    python: bool
+    """Whether it uses what only the program with the Python client has."""
 
 
 @dataclass
@@ -178,5 +186,9 @@ class Plan:
     recipes: list[str]
     """The names of the recipes, with `(near miss)` if it is one."""
     tracks: list[Track]
+    settings: tuple[str, ...]
+    """Settings of the broker, as in Recipe."""
+    own_broker: bool
+    """As in Recipe."""
     ends_open: bool
     """Whether the capture ends before the applications close their clients."""

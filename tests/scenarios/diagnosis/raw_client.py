@@ -43,13 +43,13 @@ class RawClient:
         if fields is not None:
             self._wait(lambda: self._session.connected is not None)
 
-    def send(self, name: str, fields: dict[str, Any]) -> None:
-        """Send a command and wait for its response, if it has one with a request id."""
+    def send(self, name: str, fields: dict[str, Any], *, wait: bool = True) -> None:
+        """Send a command. ``wait``: wait for its response, if it has one with a request id."""
         body = ParseDict(fields, getattr(pb, type(getattr(pb.BaseCommand(), BY_NAME[name].field)).__name__)())
         with self._changed:
             request = self._session.send(body)
             self._flush()
-        if BY_NAME[name].paired_by == "request_id" and BY_NAME[name].answers:
+        if wait and BY_NAME[name].paired_by == "request_id" and BY_NAME[name].answers:
             self._wait(lambda: not any(request is one for one in self._session.open_requests))
 
     def publish(self, fields: dict[str, Any], size: int, metadata: dict[str, Any], batch: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ pytest.importorskip("pulsar", reason="the scenarios use the Python client")
 
 SEEDS = range(20)
 AT_ONCE = 6
-QUICK = recipes_for(quick=True, sniffing=False, java=False)
+QUICK = recipes_for(quick=True, sniffing=False, java=False, settings=False, restarts=False)
 
 
 def test_a_seed_selects_a_plan():
@@ -47,7 +48,9 @@ def results(tmp_path_factory) -> Iterator[dict[int, Future[tuple[list[str], list
     with MiniBroker() as broker, analysers(2) as pool, ThreadPoolExecutor(AT_ONCE) as threads:
         to = Broker(broker.service_url, broker.http_url, "mini-broker")
         yield {
-            seed: threads.submit(outcomes_of_seed, seed, QUICK, to, folder / str(seed), pool, sniffing=False)
+            seed: threads.submit(
+                outcomes_of_seed, seed, QUICK, lambda _: nullcontext(to), folder / str(seed), pool, sniffing=False
+            )
             for seed in SEEDS
         }
     assert broker.failures == []
@@ -65,7 +68,7 @@ def outcomes(problems: list[Problem], findings: list[Found], features: tuple[str
     track = Track("a", "public/a", None, features=set(features))
     for problem in problems:
         track.expect(problem)
-    plan = Plan(0, [], [track], ends_open=False)
+    plan = Plan(0, [], [track], (), own_broker=False, ends_open=False)
     return [one.kind for one in check(plan, Ran(Path(), 0, Log([])), Analysis(findings, []))]
 
 

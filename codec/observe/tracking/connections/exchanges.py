@@ -159,7 +159,7 @@ def count_response(connection: ConnectionState, facts: Facts) -> None:
     if request.number in connection.overtaken:
         later = connection.overtaken.pop(request.number)
         connection.record.out_of_order.add(frame.time_ns, request.number, *later, frame.number)
-    if opened is not None and opened[2] is not None and connection.open_requests:
+    if opened is not None and opened[2] is not None and connection.open_requests and not error_of(facts)[0]:
         _check_order(connection, facts, request.number, opened[2])
 
 

@@ -1,9 +1,12 @@
 """The recipes, by the kind of object that has the problem."""
 
 from scenarios.diagnosis.recipes import (
+    administrators,
     connections,
     consumers,
     java_clients,
+    logins,
+    orders,
     producers,
     raw_clients,
     redeliveries,
@@ -13,9 +16,12 @@ from scenarios.diagnosis.recipes.registry import RECIPES
 
 __all__ = [
     "RECIPES",
+    "administrators",
     "connections",
     "consumers",
     "java_clients",
+    "logins",
+    "orders",
     "producers",
     "raw_clients",
     "redeliveries",

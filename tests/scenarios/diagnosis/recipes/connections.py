@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.plan import Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
@@ -165,6 +168,24 @@ def repeated_cuts(track: Track) -> None:
         track.expect(Problem("consumer-reconnect-loop", _consumer(track, "app", topic), _ANYWHERE))
 
 
+@recipe("reconnect-loop", python=True)
+def cut_at_the_start(track: Track) -> None:
+    """A connection that breaks when the producer opens. Near miss: an application that closes its clients."""
+    topic = track.topic()
+    if not track.near:
+        track.fault(_on("PRODUCER", topic), "close", times=4)
+        track.features.add("cut")
+    for number in range(4 if track.near else 1):
+        track.do("maker", "producer", producer=f"maker{number}", topic=topic)
+        track.do("maker", "send", producer=f"maker{number}", count=3, one_by_one=True)
+        if track.near:
+            track.do("maker", "connect")
+    track.sleep(0.3)
+    if not track.near:
+        track.allowed |= {"producer-reconnect-loop"}
+        track.expect(Problem("reconnect-loop", {}, _ANYWHERE))
+
+
 @recipe("consumer-reconnect-loop", "producer-reconnect-loop")
 def unloaded_often(track: Track) -> None:
     """A topic that is unloaded again and again. Near miss: twice."""
@@ -221,3 +242,37 @@ def frozen_client(track: Track) -> None:
     if not track.near:
         track.allowed |= {"redelivered-after-reconnect", "ack-lost"}
         track.expect(Problem("keep-alive-missed", {}, "client"))
+
+
+@recipe("broker-unavailable", "ack-lost", quick=False, alone=True, own_broker=True, sniffed=True)
+def crash(track: Track) -> None:
+    """A broker that is killed and started again. Near miss: the topic is unloaded."""
+    topic, count = track.topic(), track.draw(10, 40)
+    acked = track.draw(1, count - 1)
+    track.do("app", "subscribe", consumer="app", topic=topic, subscription="work", type="Shared")
+    track.do("maker", "producer", producer="maker", topic=topic, send_timeout_ms=60_000)
+    track.do("maker", "send", producer="maker", count=count, one_by_one=True)
+    track.do("app", "receive", consumer="app", count=count, ack="none")
+    track.do("app", "ack", consumer="app", count=acked)
+    track.sleep(track.pick(0.4, 2))
+    if track.near:
+        track.rest("PUT", topic, "unload")
+    else:
+        track.drive("crash")
+    track.do("maker", "send", producer="maker", first=count, count=10, one_by_one=True, wait=False)
+    track.do("app", "receive", consumer="app", count=count - acked + 10, timeout_ms=20_000)
+    track.do("app", "receive", consumer="app", count=acked, fewer=True, timeout_ms=1_500)
+    track.sleep(0.3)
+    consequences = {"ack-lost", "redelivered-after-reconnect", "resend-stored", "producer-stuck", "messages-dropped"}
+    track.allowed |= {*consequences, "slow-answers"}
+    if not track.near:
+        track.expect(Problem("broker-unavailable", {}, "broker|network"))
+        track.expect(lambda log: _lost_acks(log, topic, track.who("app"), acked))
+
+
+def _lost_acks(log: Log, topic: str, name: str, acked: int) -> list[Problem]:
+    """Return the problem of the messages that were acknowledged and came again after the broker was killed."""
+    deliveries = Counter(event["n"] for event in log.of("received", consumer=name))
+    lost = sum(deliveries[number] > 1 for number in range(acked))
+    subject = {"topic": topic, "subscription": "work", "consumer": name}
+    return [Problem("ack-lost", subject, _ANYWHERE, (lost, lost), r"(\d+) message")] if lost else []

@@ -206,3 +206,40 @@ def skipped_ids(track: Track) -> None:
     if not track.near:
         subject = {"topic": topic, "producer": track.who("raw")}
         track.expect(Problem("sequence-gap", subject, "client", variant="missing"))
+
+
+@recipe("deprecated-command")
+def old_commands(track: Track) -> None:
+    """A deprecated command or field. Near miss: its replacement."""
+    topic, how = track.topic(), track.pick("CONSUMER_STATS", "CONNECT.auth_method")
+    field = how != "CONSUMER_STATS"
+    method = {"auth_method_name": "none"} if track.near else {"auth_method": 0}
+    track.raw("raw", "open", connect=method if field else {})
+    _lookup(track, topic)
+    _subscribe(track, topic)
+    if not field:
+        name = "GET_LAST_MESSAGE_ID" if track.near else "CONSUMER_STATS"
+        track.raw("raw", "send", name=name, fields={"consumer_id": 1})
+    track.sleep(0.2)
+    if not track.near:
+        track.features.add("deprecated")
+        track.expect(Problem("deprecated-command", {}, "client", (1, 1), variant=how))
+
+
+@recipe("watcher-gap", quick=False)
+def ignored_topic(track: Track) -> None:
+    """A client that does not subscribe to a new topic of its pattern. Near miss: it subscribes."""
+    topic, new = track.topic("known"), track.topic("new")
+    pattern = {"namespace": track.namespace, "topics_pattern": f"persistent://{track.namespace}/.*"}
+    track.raw("raw", "open")
+    _lookup(track, topic)
+    _subscribe(track, topic)
+    track.raw("raw", "send", name="WATCH_TOPIC_LIST", fields={"watcher_id": 1, **pattern})
+    track.do("maker", "producer", producer="maker", topic=new)
+    track.sleep(0.5)
+    if track.near:
+        _subscribe(track, new, consumer_id=2)
+    track.sleep(11)
+    if not track.near:
+        track.features.add("watcher")
+        track.expect(Problem("watcher-gap", {}, "client", (1, 1)))

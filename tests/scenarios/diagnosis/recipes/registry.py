@@ -13,13 +13,20 @@ RECIPES: dict[str, Recipe] = {}
 
 
 def recipe(
-    *rules: str, quick: bool = True, alone: bool = False, sniffed: bool = False, java: bool = False
+    *rules: str,
+    quick: bool = True,
+    alone: bool = False,
+    settings: tuple[str, ...] = (),
+    own_broker: bool = False,
+    sniffed: bool = False,
+    java: bool = False,
+    python: bool = False,
 ) -> Callable[[Callable[[Track], None]], Callable[[Track], None]]:
     """Register a function as a recipe; its name is that of the function."""
 
     def register(build: Callable[[Track], None]) -> Callable[[Track], None]:
         name = build.__name__.replace("_", "-")
-        RECIPES[name] = Recipe(name, rules, build, quick, alone, sniffed, java)
+        RECIPES[name] = Recipe(name, rules, build, quick, alone, settings, own_broker, sniffed, java, python)
         return build
 
     return register

@@ -141,6 +141,16 @@ def test_opening_requests_are_answered_first(wire, say):
     assert wire.connection().out_of_order.frames == [3, 4, 5, 6]
 
 
+def test_an_error_may_precede_the_response_to_the_opening_request(wire, say):
+    """The client did not wait, and the broker refuses requests about a consumer that does not exist yet."""
+    wire.hello()
+    wire.client(say("Subscribe"))
+    wire.client(say("GetLastMessageId", consumer_id=1, request_id=2))
+    wire.broker(say("Error", request_id=2, error=pb.MetadataError, message="Consumer not found"))
+    wire.broker(say("Success"))
+    assert wire.connection().out_of_order.count == 0
+
+
 def test_other_responses_may_be_reordered(wire, say):
     wire.hello()
     wire.client(say("Subscribe"))
