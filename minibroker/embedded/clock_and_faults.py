@@ -73,7 +73,8 @@ class BrokerFaults:
 
         ``on`` is a filter; an empty filter matches every frame. ``do`` is drop, delay (by ``ms``), duplicate, reorder,
         corrupt, error (named by ``error``, for example ``ServiceNotReady``) or close. ``after`` is the number of
-        matches to skip first. ``times`` is the maximum number of uses, or None for no limit. Raises LocalError for invalid arguments.
+        matches to skip first. ``times`` is the maximum number of uses, or None for no limit. Raises LocalError for
+        invalid arguments.
         """
         from pcli.codec.faults import Fault
 
