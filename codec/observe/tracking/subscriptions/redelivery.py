@@ -8,7 +8,8 @@ Rules of this file
    the messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages of messages with
    the same redelivery count differ by at most TICK_NS in all such requests of the consumer (a backoff depends on the
    count), and if the consumer holds no message that was delivered before one in the request and is not in the request.
-   A message that was negatively acknowledged before is assumed to be negatively acknowledged again. An application that
+   The client checks for timeouts once per tick, so two requests within half a tick are negative acknowledgements. A
+   message that was negatively acknowledged before is assumed to be negatively acknowledged again. An application that
    negatively acknowledges all messages after the same long delay cannot be distinguished from an ack timeout.
 3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
    (PersistentDispatcherSingleActiveConsumer).
@@ -21,10 +22,10 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions.message_counts import messages_in
@@ -50,7 +51,9 @@ __all__ = [
 TICK_NS: Final = 1_000_000_000
 """ackTimeoutTickTime in ns: the maximum time by which a message exceeds the timeout."""
 
-MIN_TIMEOUTS: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": 1 << 62}
+_NEVER_NS: Final = 1 << 62
+
+MIN_TIMEOUTS: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": _NEVER_NS}
 """Minimum ack timeout in ns by prefix of client_version; Go has no ack timeout. For other libraries it is TICK_NS, the
 same as in Java (ConsumerBuilder.ackTimeout).
 """
@@ -67,6 +70,9 @@ MAX_AGES: Final = 64
 
 _REQUESTS: Final = frozenset({"nack", "ack_timeout", "rewind"})
 """Causes that are requests of the consumer."""
+
+_REVISABLE: Final = frozenset({"twice", "ack_timeout"})
+"""Causes that a later frame can disprove."""
 
 _WORST: Final = 8
 _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
@@ -97,12 +103,13 @@ def take_back(
 def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
     """Process REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     record, subscription, frame = consumer.record, consumer.subscription, facts.frame
+    before_ns = record.asked_again.last_ns
     ids: list[dict[str, Any]] = facts.command.get(_IDS, [])
     (record.asked_again if ids else record.asked_all).add(frame.time_ns, frame.number, count=max(1, len(ids)))
     record.blocked.end(frame.time_ns, frame.number)
     wanted = [(one.get("ledgerId", -1), one.get("entryId", -1)) for one in ids]
     if ids and (subscription.individual or subscription.unidentified):
-        _redeliver_ids(consumer, wanted, frame)
+        _redeliver_ids(consumer, wanted, frame, before_ns)
         return
     if not subscription.individual and record.active is False:
         return  # only the active consumer resets the cursor (PersistentDispatcherSingleActiveConsumer)
@@ -156,7 +163,7 @@ def _abort_by_redelivery(subscription: SubscriptionState, at: Position, time_ns:
             return
 
 
-def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
+def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any, before_ns: int) -> None:
     record, subscription = consumer.record, consumer.subscription
     pending = {at: subscription.pending_acks[at] for at in wanted if at in subscription.pending_acks}
     pending = {at: one for at, one in pending.items() if one.consumer is record}
@@ -166,6 +173,9 @@ def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: An
             record.hold_ages.append(frame.time_ns - delivery.time_ns)
         delivery.again = (frame.number, frame.time_ns)
     why = "ack_timeout" if held and _is_timeout(consumer, held, frame.time_ns) else "nack"
+    if why == "ack_timeout" and 0 < len(consumer.expired) < MAX_IDS and frame.time_ns - before_ns < TICK_NS // 2:
+        why, consumer.least_timeout = "nack", _NEVER_NS
+        _recount(subscription, "ack_timeout", "nack", record)
     # A negative acknowledgement of the oldest message looks like an ack timeout until the next request.
     if why == "nack":
         for delivery in consumer.expired:
@@ -218,8 +228,8 @@ def record_redelivery(
     if last.taken[0] or why in ("seek", "reset") or not _acked(last):
         messages = messages_in(lifecycle, delivery)
         _count_cause(subscription, name, delivery, messages)
-        if delivery.why == "twice":
-            subscription.unexplained.append((last.consumer, name, delivery, messages))
+        if delivery.why in _REVISABLE:
+            subscription.revisable.append((last.consumer, name, delivery, messages))
     if lifecycle.batch and lifecycle.messages > 1 and delivery.messages == lifecycle.messages and last.again[0]:
         delivery.consumer.whole_batches_again.add(delivery.time_ns, delivery.frame, sample=name)
     worst = record.most_redelivered
@@ -235,19 +245,26 @@ def explain_by_end(subscription: SubscriptionState, left: AttachedConsumer, why:
 
     The capture reader reports the end after the FINs of both sides, and the broker redelivers before its own FIN.
     """
-    listed = subscription.unexplained
-    if not any(holder is left.record and delivery.time_ns >= time_ns for holder, _, delivery, _ in listed):
+    _recount(subscription, "twice", why, left.record, time_ns, frame)
+
+
+def _recount(
+    subscription: SubscriptionState, old: str, why: str, holder: ConsumerRecord, since_ns: int = 0, frame: int = 0
+) -> None:
+    """Replace the cause ``old`` of redeliveries since a time of entries that ``holder`` held.
+
+    A frame of 0 does not change the frame of the cause.
+    """
+    listed = [one for one in subscription.revisable if one[2].why == old]
+    if not any(one[0] is holder and one[2].time_ns >= since_ns for one in listed):
         return
-    if len(listed) == listed.maxlen:
-        return  # earlier redeliveries are no longer listed, so their number is unknown
     again = subscription.record.again
-    del again["twice"]
-    subscription.unexplained = deque(maxlen=listed.maxlen)
-    for holder, name, delivery, messages in listed:
-        if holder is left.record and delivery.time_ns >= time_ns:
-            delivery.why, delivery.why_frame = why, frame
-        else:
-            subscription.unexplained.append((holder, name, delivery, messages))
+    if sum(messages for *_, messages in listed) < again[old].count:
+        return  # earlier redeliveries are no longer listed
+    del again[old]
+    for held_by, name, delivery, messages in listed:
+        if held_by is holder and delivery.time_ns >= since_ns:
+            delivery.why, delivery.why_frame = why, frame or delivery.why_frame
         again.setdefault(delivery.why, Occurrences()).add(
             delivery.time_ns, delivery.frame, delivery.why_frame, sample=name, count=messages
         )

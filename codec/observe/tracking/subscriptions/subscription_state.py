@@ -30,7 +30,7 @@ __all__ = [
     "MAX_ACKED",
     "MAX_DONE",
     "MAX_ENDS",
-    "_MAX_UNEXPLAINED",
+    "_MAX_REVISABLE",
     "AttachedConsumer",
     "SubscriptionState",
 ]
@@ -48,8 +48,8 @@ MAX_DONE: Final = 2_000
 """Minimum number of acknowledged entries whose ACKs are kept, to recognize a redelivery after the ACK."""
 
 
-_MAX_UNEXPLAINED: Final = 10_000
-"""Maximum number of redeliveries without a cause that are kept, to find the cause later."""
+_MAX_REVISABLE: Final = 10_000
+"""Maximum number of redeliveries that are kept to correct their causes later."""
 
 MAX_ENDS: Final = 256
 """Maximum number of ends of sessions that are kept, to find the cause of a redelivery after the ACK."""
@@ -124,6 +124,7 @@ class SubscriptionState:
         "record",
         "reset",
         "returned_ns",
+        "revisable",
         "rewound",
         "rewound_from",
         "selective",
@@ -134,7 +135,6 @@ class SubscriptionState:
         "starts_at_next",
         "topic",
         "transaction_acks",
-        "unexplained",
         "unidentified",
     )  # fmt: skip
 
@@ -170,8 +170,9 @@ class SubscriptionState:
         """Frame of the last cursor reset, its cause (a key of topic_records.AGAIN), and the frame that caused it."""
         self.session_ends: deque[tuple[ConsumerRecord, str, int]] = deque(maxlen=MAX_ENDS)
         """Ends of sessions: the consumer, the reason (a key of topic_records.AGAIN), and the frame."""
-        self.unexplained: deque[tuple[ConsumerRecord, str, Delivery, int]] = deque(maxlen=_MAX_UNEXPLAINED)
-        """Redeliveries without a cause: the consumer that held the entry, the entry, the redelivery, its messages."""
+        self.revisable: deque[tuple[ConsumerRecord, str, Delivery, int]] = deque(maxlen=_MAX_REVISABLE)
+        """Redeliveries whose cause a later frame can disprove: the consumer that held the entry, the entry, the
+        redelivery, its messages."""
         self.ambiguous_acks = False
         """Whether an ACK of an attached consumer contained several ack sets of the same batch: the broker's count then
         depends on its threads.

@@ -211,6 +211,19 @@ def test_ack_timeouts_with_a_backoff(receive: Any, subscription: Any) -> None:
     assert {why: one.count for why, one in subscription(play).record.again.items()} == {"ack_timeout": 15}
 
 
+def test_two_requests_within_half_a_tick_are_negative_acknowledgements(receive: Any, subscription: Any) -> None:
+    """The client checks for ack timeouts every second, and for negative acknowledgements more often."""
+    play, client = receive()
+    ids = [one.message_id for one in client.messages]
+    play.wait(2_000)
+    client.redeliver(*ids[:3])
+    play.wait(100)
+    client.redeliver(*ids[3:])
+    play.wait(4_000)
+    client.redeliver(*ids)
+    assert {why: one.count for why, one in subscription(play).record.again.items()} == {"nack": 10}
+
+
 def test_a_request_that_skips_a_message_is_a_negative_acknowledgement(receive: Any, subscription: Any) -> None:
     """Messages that the client received together expire together."""
     play, client = receive()
