@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -17,6 +17,7 @@ from pcli.codec.observe.bit_set import Bits
 
 if TYPE_CHECKING:
     from pcli.codec.capture import CaptureTotals, Note, ReadOptions, StreamEnd
+    from pcli.codec.capture.frame_streams import FrameStreams
     from pcli.codec.observe import Facts, Observer
     from pcli.codec.observe.observer_state import Request
     from pcli.codec.observe.payload_contents import Contents
@@ -67,6 +68,8 @@ class CaptureReading:
     _stack: ExitStack = field(default_factory=ExitStack)
     _matched: Bits = field(default_factory=Bits)
     """Numbers of the frames that were shown."""
+    _streams: FrameStreams | None = None
+    """The connections of all frames, if the inputs are read more than once."""
 
     def __post_init__(self) -> None:
         self.contents = self.contents or contents_for(self.filter)
@@ -88,6 +91,7 @@ class CaptureReading:
     def _one_pass(self) -> Iterator[Facts]:
         from pcli.cli.common.progress import watched
         from pcli.codec.capture import CapturedFrame, CaptureTotals, read_capture
+        from pcli.codec.capture.frame_streams import FrameStreams
         from pcli.codec.observe import compile_filter
 
         wanted = compile_filter(self.filter).match if self.filter else None
@@ -100,13 +104,17 @@ class CaptureReading:
         observer = self._observer = _observer(answers, self.contents)
         see, everything = observer.see, self.system or "pulsar.system" in self.filter
         learn = self.contents.see if self.contents is not None else None
-        before = 0
+        streams = self._streams = FrameStreams() if first_pass and self.rewindable else None
+        before, stream = 0, None
         files = ((one.name, one.file) for one in inputs)
         for event in watched(read_capture(files, options), inputs):
             if not isinstance(event, CapturedFrame):
                 if first_pass:
                     self._report(event)
                 continue
+            if streams is not None and event.stream is not stream:
+                stream = event.stream
+                streams.begin(event.number, stream.number)
             facts = see(event)
             if learn is not None:
                 learn(facts)
@@ -122,6 +130,31 @@ class CaptureReading:
             if event.number == self.count:
                 return
         self._totals = totals
+
+    def facts_of(self, numbers: Collection[int]) -> Iterator[Facts]:
+        """Yield the facts of these frames after a complete pass over inputs that are rewindable.
+
+        Only the connections of these frames are read, and only their frames up to the last of these frames are decoded.
+        """
+        from pcli.codec.capture import CapturedFrame, read_capture
+
+        streams = self._streams
+        if streams is None or not streams.complete:
+            yield from (facts for facts in self.facts() if facts.frame.number in numbers)
+            return
+        left, numbers_of = len(numbers), streams.numbers_until(numbers)
+        options, see = replace(self.read_options(), streams=numbers_of), _observer(None, self.contents).see
+        for event in read_capture(self.named_files(), options) if left else ():
+            if isinstance(event, CapturedFrame):
+                number = next(numbers_of[event.stream.number], 0)
+                if number:
+                    event.number = number
+                    facts = see(event)
+                    if number in numbers:
+                        yield facts
+                        left -= 1
+            if not left:
+                return
 
     def origin(self, packet: int) -> tuple[str, int]:
         """Return the file of a packet after a complete pass, and the number of the packet in this file."""

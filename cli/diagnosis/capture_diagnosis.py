@@ -1,8 +1,8 @@
 """The diagnosis of captures: a first pass for the findings, and a second pass for the frames that they refer to.
 
 Rules of this file
-1. The second pass ends with the last frame to which a finding refers. A live capture has no second pass; instead, the
-   lines of its last frames are kept.
+1. The second pass reads only the connections of the frames to which findings refer. A live capture has no second pass;
+   instead, the lines of its last frames are kept.
 2. -Y selects findings, not frames, because the rules need all frames.
 3. A damaged capture has its own exit code, unless --fail-on determines the exit code.
 """

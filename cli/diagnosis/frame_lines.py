@@ -55,16 +55,9 @@ class FrameLines:
         self._matched.discard(old)
 
     def read(self, reading: CaptureReading, found: Sequence[Finding]) -> None:
-        """Read the inputs again up to the last frame to which a finding refers."""
-        wanted = {number for one in found for number in one.frames}
-        if not wanted:
-            return
-        last = max(wanted)
-        for facts in reading.facts():
-            if facts.frame.number in wanted:
-                self.keep(facts)
-            if facts.frame.number >= last:
-                break
+        """Read the frames to which findings refer from the inputs again."""
+        for facts in reading.facts_of({number for one in found for number in one.frames}):
+            self.keep(facts)
 
     def wanted(self, finding: Finding) -> bool:
         """Whether to show a finding: true if one of its frames matches, or if there is no filter."""

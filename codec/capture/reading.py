@@ -9,7 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -64,6 +64,9 @@ class ReadOptions:
     """A function that returns the present text of the key log, called when a secret is missing."""
     ends: bool = False
     """Whether to report the end of every TCP connection, Pulsar or not, as a StreamEnd after its last frame."""
+    streams: Container[int] | None = None
+    """Numbers of the connections to read; None for all connections. The frames of others are neither returned nor
+    counted."""
 
 
 def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator[CapturedFrame | Note | StreamEnd]:
@@ -75,6 +78,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
     output.ends = options.ends
     extractor = FrameExtractor(output, classifier, KeyLog(options.key_log, options.more_secrets))
     tcp = TcpReassembly(output, extractor, classifier, options.max_frame_size)
+    tcp.wanted = options.streams
     reader = Reader(tcp, output)
     reader.careful = options.careful
 

@@ -19,6 +19,7 @@ Rules of this file
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Container
 from typing import Final
 
 from pcli.codec.capture.connections import NEVER, Table
@@ -65,6 +66,8 @@ class TcpReassembly:
         """The most recent data packets, for comparison with retransmissions."""
         self.closing: dict[Connection, None] = {}
         """Closed connections that wait for late packets."""
+        self.wanted: Container[int] | None = None
+        """Numbers of the connections to read; None for all connections."""
 
     # -- one segment -----------------------------------------------------------------------------------------------
 
@@ -337,7 +340,10 @@ class TcpReassembly:
         for connection in self.closing:
             if not (_waiting(connection.there) or _waiting(connection.back)):
                 self.output.end(connection)
-        return self.table.create(segment, packet, self.limit, self.classifier)
+        direction = self.table.create(segment, packet, self.limit, self.classifier)
+        if self.wanted is not None and direction.stream.number not in self.wanted:
+            direction.mode = direction.peer.mode = SKIP
+        return direction
 
     def _syn(self, direction: Direction, segment: Segment, packet: int) -> None:
         """Set the sequence number of offset 0, the number after the SYN's."""
