@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.codec.observe.incidents import Incident, Place, incidents_of
 from pcli.codec.observe.rules import RULES, Finding, Moment, Rule
@@ -29,6 +30,9 @@ __all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "checked_counts_text"]
 
 MAX_FINDINGS: Final = 10_000
 """Maximum number of findings. They occupy about 20 MB."""
+
+_MAX_SERVERS: Final = 20_000
+"""Maximum number of connections whose servers are kept. They occupy about 5 MB."""
 
 _COUNTED: Final = ("connection", "producer", "consumer", "subscription", "topic")
 """Groups whose records are counted for the summary."""
@@ -65,7 +69,8 @@ class Diagnosis:
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._streams: dict[tuple[Any, ...], frozenset[int]] = {}
         """The connections of the objects that the findings concern."""
-        self._servers: dict[int, str] = {}
+        self._servers: BoundedDict[int, str] = BoundedDict(_MAX_SERVERS)
+        """The servers of the last connections that are complete, for the places of incidents."""
         self._reported: set[tuple[Any, ...]] = set()
         self._seen: Counter[str] = Counter()
         self._messages = 0

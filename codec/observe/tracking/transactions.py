@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
+from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, TransactionRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 
@@ -51,7 +51,7 @@ class Transactions:
         self._records: dict[tuple[int, int], TransactionRecord] = {}
         self._requests: BoundedDict[int, int | str] = BoundedDict(_MAX_REQUESTS)
         """The timeout in ms of each open NEW_TXN and the action of each open END_TXN, by frame."""
-        self._doubts: dict[int, set[str]] = {}
+        self._doubts: BoundedDict[int, set[str]] = BoundedDict(MAX_CONNECTIONS)
 
     def request(self, facts: Facts) -> None:
         """Process NEW_TXN and END_TXN."""

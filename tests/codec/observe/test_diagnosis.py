@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+from collections import deque
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
+from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.codec.observe import Observer
 from pcli.codec.observe.diagnosis import Diagnosis, checked_counts_text
+from pcli.codec.observe.tracking import transactions
+from pcli.codec.observe.tracking.connections import connection_table
+from pcli.codec.observe.tracking.producers import producer_registry
+from pcli.codec.observe.tracking.subscriptions import consumer_sessions
 from pcli.codec.proto import pb
 
 SYSTEM = "persistent://public/default/__change_events"
@@ -115,3 +123,44 @@ def test_too_many_findings_are_counted(diagnose, idle, monkeypatch):
     monkeypatch.setattr("pcli.codec.observe.diagnosis.MAX_FINDINGS", 3)
     diagnosis = diagnose(idle(consumers=5))
     assert (len(diagnosis.findings()), diagnosis.dropped) == (3, 2)
+
+
+def test_tables_of_many_connections_are_bounded(conversation, monkeypatch):
+    """Nothing grows with the number of connections, even if doubts about an ended connection follow."""
+    for module in (connection_table, consumer_sessions, producer_registry, transactions):
+        monkeypatch.setattr(module, "MAX_CONNECTIONS", 10)
+    monkeypatch.setattr("pcli.codec.observe.diagnosis._MAX_SERVERS", 10)
+    monkeypatch.setattr("pcli.codec.observe.tracking.subscriptions.subscription_tracker._MAX_OPEN_PRODUCERS", 10)
+    diagnosis = Diagnosis()
+    for stream in range(150):
+        diagnosis.see(conversation.client(pb.CommandConnect(client_version="c"), stream=stream))
+        diagnosis.see(conversation.broker(pb.CommandConnected(server_version="b"), stream=stream))
+        for body in (
+            pb.CommandProducer(
+                topic="t", producer_id=1, request_id=1, producer_name="p", initial_subscription_name="s"
+            ),
+            pb.CommandSubscribe(
+                topic="t", subscription="s", subType=pb.CommandSubscribe.Shared, consumer_id=1, request_id=2,
+                consumer_name="c",
+            ),
+        ):  # fmt: skip
+            diagnosis.see(conversation.client(body, stream=stream))
+        place = conversation.streams[stream]
+        diagnosis.ended(
+            StreamEnd(place, 1, conversation.now, from_client=True, reset=False, refused=False, silent=False)
+        )
+        diagnosis.note(Note("gap", "", 1, place, from_client=False, offset=0, length=1))
+    diagnosis.finish()
+    assert [list(one)[:3] for one in tables(diagnosis) if len(one) > 100] == []
+
+
+def tables(start: object) -> list[Any]:
+    """The tables that an object contains, directly or indirectly."""
+    seen: dict[int, object] = {}
+    left = [start]
+    while left:
+        one = left.pop()
+        if id(one) not in seen and not isinstance(one, (type, FunctionType, ModuleType, str)):
+            seen[id(one)] = one
+            left += gc.get_referents(one)
+    return [one for one in seen.values() if isinstance(one, (dict, set, list, deque))]

@@ -1,25 +1,27 @@
 """A bounded table of connections, by stream number and by addresses.
 
 Rules of this file
-1. If there are too many connections, ended connections are evicted first, then the connection that has been idle for
+1. The records of ended connections are complete. The last MAX_ENDED are kept, if a function receives the others.
+2. If there are too many connections, ended connections are evicted first, then the connection that has been idle for
    the longest time.
-2. A new connection with the addresses and ports of an older connection replaces it, even if the end of the older
+3. A new connection with the addresses and ports of an older connection replaces it, even if the end of the older
    connection was not captured.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pcli.codec.capture.frames import Stream
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
-from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
+from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, CaptureRecord, ConnectionRecord
 
-__all__ = ["MAX_CONNECTIONS", "ConnectionTable"]
+__all__ = ["MAX_ENDED", "ConnectionTable"]
 
-MAX_CONNECTIONS: Final = 10_000
-"""Maximum number of connections, including ended connections."""
+MAX_ENDED: Final = 1_000
+"""Maximum number of ended connections, of which a late frame or note may follow. They occupy about 10 MB."""
 
 
 class ConnectionTable:
@@ -35,7 +37,7 @@ class ConnectionTable:
         self._capture = capture
         self._on_silence, self._on_done = on_silence, on_done
         self._connections: dict[int, ConnectionState] = {}
-        self._ended: dict[int, None] = {}
+        self._ended: OrderedDict[int, None] = OrderedDict()
         self._ports: dict[tuple[tuple[str, int], tuple[str, int]], int] = {}
         """Stream numbers by the address and port of both ends."""
 
@@ -71,16 +73,22 @@ class ConnectionTable:
         """Mark a connection as ended, so that it is evicted first."""
         record = connection.record
         self._ended[record.stream] = None
+        if self._on_done is not None and len(self._ended) > MAX_ENDED:
+            self._drop(next(iter(self._ended)))
         if self._ports.get((record.client, record.server)) == record.stream:
             del self._ports[record.client, record.server]
 
     def _evict(self) -> None:
         number = next(iter(self._ended), next(iter(self._connections)))
-        connection = self._connections.pop(number)
+        connection = self._connections[number]
         self._capture.evicted["connection"] = self._capture.evicted.get("connection", 0) + 1
         if not connection.record.end:
             connection.record.doubts.add("evicted")
             self._on_silence(connection)
+        self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        connection = self._connections.pop(number)
         del self._ended[number]
         if self._on_done is not None:
             self._on_done("connection", connection.record)

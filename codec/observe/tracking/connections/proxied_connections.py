@@ -68,8 +68,11 @@ class ProxiedConnections:
                 record.other_leg, front.record.other_leg = front.record, record
                 self._client_sides.pop(record.stream, None)
                 return True
-        if record.stream in self._client_sides:
-            self._client_sides[record.stream].first = data
+        client = self._client_sides.get(record.stream)
+        if client is not None:
+            client.first = data
+            if record.connected_ns >= 0:
+                del self._client_sides[record.stream]  # its handshake is over, so no further proxy can have opened it
         return False
 
 

@@ -19,10 +19,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.producers.producer_session import ConnectionProducers, ProducerSession
 from pcli.codec.observe.tracking.producers.repeated_contents import LOST_PRODUCER, RepeatedContents
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
+from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.topic_name import split_partition
@@ -62,8 +64,8 @@ class ProducerRegistry:
         self._max_producers = max_producers
         self._kept: dict[tuple[str, str], ProducerSession] = {}
         """The session of each record, by topic and name; the session attached for the longest time is first."""
-        self._doubts: dict[int, set[str]] = {}
-        self._began_before_capture: dict[str, ProducerSession | None] = {}
+        self._doubts: BoundedDict[int, set[str]] = BoundedDict(MAX_CONNECTIONS)
+        self._began_before_capture: BoundedDict[str, ProducerSession | None] = BoundedDict(max_producers)
         """Sessions whose PRODUCER is not in the capture, by name; None if several sessions have the name."""
         self._serial = 0
 

@@ -10,6 +10,7 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 __all__ = [
     "ENDS",
     "LOST",
+    "MAX_CONNECTIONS",
     "CaptureRecord",
     "ConnectionRecord",
     "ExchangeRecord",
@@ -35,6 +36,9 @@ ENDS: Final[dict[str, str]] = {
 
 LOST: Final = frozenset(("fin_broker", "reset_broker", "keep_alive"))
 """Ends of connections that the broker's side has lost."""
+
+MAX_CONNECTIONS: Final = 10_000
+"""Maximum number of connections, including ended connections."""
 
 
 @dataclass(slots=True)

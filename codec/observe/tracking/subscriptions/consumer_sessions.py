@@ -9,10 +9,12 @@ Rules of this file
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Consumer, Facts
-from pcli.codec.observe.tracking.records.connection_records import LOST
+from pcli.codec.observe.tracking.records.connection_records import LOST, MAX_CONNECTIONS
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
@@ -55,9 +57,10 @@ class ConsumerSessions:
     def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
         self._lifecycles = lifecycles
         self._acks = acks
-        self._consumers: dict[tuple[int, int], AttachedConsumer] = {}
-        self._least: dict[int, int] = {}
-        self._doubts: dict[int, set[str]] = {}
+        self._connections: dict[int, dict[int, AttachedConsumer]] = {}
+        """Consumers by connection and id."""
+        self._least: BoundedDict[int, int] = BoundedDict(MAX_CONNECTIONS)
+        self._doubts: BoundedDict[int, set[str]] = BoundedDict(MAX_CONNECTIONS)
         self._seeks: dict[int, AttachedConsumer] = {}
 
     def consumer(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
@@ -65,11 +68,11 @@ class ConsumerSessions:
         peer = facts.peer
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
-            key = (facts.frame.stream.number, consumer_id)
-            consumer = self._consumers.get(key)
+            stream = facts.frame.stream.number
+            consumer = self.find(stream, consumer_id)
             if consumer is None:
-                consumer = self._consumers[key] = register_unidentified(self._lifecycles, facts, *key)
-                self._apply_connection(consumer)
+                consumer = register_unidentified(self._lifecycles, facts, stream, consumer_id)
+                self._add(consumer)
             if isinstance(peer, Consumer):
                 peer.record = consumer
         if not consumer.ready and not consumer.ended:
@@ -78,7 +81,12 @@ class ConsumerSessions:
 
     def find(self, stream: int, consumer_id: int) -> AttachedConsumer | None:
         """Return the consumer with this id on a connection, or None."""
-        return self._consumers.get((stream, consumer_id))
+        consumers = self._connections.get(stream)
+        return None if consumers is None else consumers.get(consumer_id)
+
+    def _add(self, consumer: AttachedConsumer) -> None:
+        self._connections.setdefault(consumer.stream, {})[consumer.id] = consumer
+        self._apply_connection(consumer)
 
     def connect(self, facts: Facts) -> None:
         """Process a CONNECT."""
@@ -92,7 +100,7 @@ class ConsumerSessions:
         if not isinstance(peer, Consumer):
             return
         key = (frame.stream.number, peer.id)
-        living = self._consumers.get(key)
+        living = self.find(*key)
         if living is not None and living.subscription.unidentified:
             self._leave(living, "replaced", frame.time_ns, frame.number)
         elif living is not None and living.ready:
@@ -102,8 +110,8 @@ class ConsumerSessions:
         subscription = self._lifecycles.subscription(self._lifecycles.topic(peer.topic), peer.subscription)
         record = register(subscription, facts, peer, key[0])
         consumer = begin_session(record, subscription, key, frame.time_ns, frame.number)
-        self._apply_connection(consumer)
-        self._consumers[key] = peer.record = consumer
+        self._add(consumer)
+        peer.record = consumer
 
     def response(self, facts: Facts) -> None:
         """Process the SUCCESS or ERROR for a request from a consumer."""
@@ -165,8 +173,7 @@ class ConsumerSessions:
     def close(self, facts: Facts) -> None:
         """Process CLOSE_CONSUMER from either side."""
         frame = facts.frame
-        key = (frame.stream.number, facts.command.get("pulsar.close_consumer.consumer_id", -1))
-        consumer = self._consumers.get(key)
+        consumer = self.find(frame.stream.number, facts.command.get("pulsar.close_consumer.consumer_id", -1))
         if consumer is None:
             return
         if not frame.from_client and not consumer.subscription.open_seeks:
@@ -203,8 +210,7 @@ class ConsumerSessions:
         self._doubts.pop(stream, None)
         for number in [number for number, consumer in self._seeks.items() if consumer.stream == stream]:
             self._seeks.pop(number).subscription.open_seeks.pop(number)
-        for key in [key for key in self._consumers if key[0] == stream]:
-            consumer = self._consumers.pop(key)
+        for consumer in self._connections.pop(stream, {}).values():
             attached = consumer.ready
             self._leave(consumer, end, time_ns, frame)
             if attached and end in LOST:
@@ -213,9 +219,8 @@ class ConsumerSessions:
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Add the doubts of a connection to its consumers."""
         self._doubts.setdefault(stream, set()).update(doubts)
-        for key, consumer in self._consumers.items():
-            if key[0] == stream:
-                self._apply_connection(consumer)
+        for consumer in self._connections.get(stream, {}).values():
+            self._apply_connection(consumer)
 
     def _apply_connection(self, consumer: AttachedConsumer) -> None:
         """Apply a connection's minimum ack timeout and doubts to its consumer."""
@@ -227,7 +232,7 @@ class ConsumerSessions:
 
     def finish(self, now_ns: int) -> None:
         """Record the held messages of the attached consumers at the end of the capture."""
-        for consumer in self._consumers.values():
+        for consumer in chain.from_iterable(one.values() for one in self._connections.values()):
             if consumer.ready:
                 count_held(consumer)
                 consumer.record.doubts.add("end")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.system_topics import is_system_topic
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
@@ -25,13 +26,16 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "OpenLifecycles", "full_name"]
+__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OpenLifecycles", "full_name"]
 
 MAX_LIFECYCLES: Final = 100_000
 """Maximum number of lifecycles in memory. They occupy about 150 MB if each has one delivery."""
 
 MAX_COMPLETE: Final = 5_000
 """Maximum number of complete lifecycles in memory. They occupy about 15 MB."""
+
+MAX_OWNERS: Final = 20_000
+"""Maximum number of ledgers whose topic is known."""
 
 MAX_NON_PERSISTENT: Final = 1_000
 """Maximum number of lifecycles of a non-persistent topic, because no frame shows that they are complete."""
@@ -50,8 +54,8 @@ class OpenLifecycles:
         self.capture = capture
         self.on_done = on_done
         self.topics: dict[str, TopicState] = {}
-        self.owners: dict[int, TopicState] = {}
-        """Topics by ledger."""
+        self.owners: BoundedDict[int, TopicState] = BoundedDict(MAX_OWNERS)
+        """Topics of the latest ledgers."""
         self._on_lifecycle = on_lifecycle
         self._max_lifecycles = max_lifecycles
         self._lifecycles: dict[int, tuple[TopicState, Lifecycle]] = {}
@@ -97,7 +101,7 @@ class OpenLifecycles:
     def put(self, topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
         """Store a lifecycle at a position."""
         topic.lifecycles[at] = lifecycle
-        if topic.record.name:
+        if topic.record.name and at[0] not in self.owners:
             self.owners[at[0]] = topic
         if id(lifecycle) not in self._lifecycles:
             self.add(topic, lifecycle)

@@ -13,8 +13,9 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
@@ -44,6 +45,9 @@ from pcli.codec.observe.tracking.subscriptions.transaction_end import Transactio
 from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["SubscriptionTracker"]
+
+
+_MAX_OPEN_PRODUCERS: Final = 1_000
 
 
 class SubscriptionTracker:
@@ -91,7 +95,8 @@ class SubscriptionTracker:
             "END_TXN_ON_PARTITION_RESPONSE": endings.response,
             "END_TXN_ON_SUBSCRIPTION_RESPONSE": endings.response,
         }
-        self._initial: dict[int, str] = {}
+        self._initial: BoundedDict[int, str] = BoundedDict(_MAX_OPEN_PRODUCERS)
+        """Initial subscriptions of PRODUCERs without a response, by frame."""
         self._steps = {BY_NAME[name].number: step for name, step in steps.items()}
 
     def see(self, facts: Facts) -> None:

@@ -13,6 +13,17 @@ def test_reused_ports(wire):
     assert wire.connection(1).end == ""
 
 
+def test_the_last_ended_connections_are_kept(wire, monkeypatch):
+    monkeypatch.setattr(connection_table, "MAX_ENDED", 1)
+    for number in range(3):
+        wire.hello(on=number)
+    for number in (1, 0, 2):
+        wire.end(on=number)
+    gone = [(one.stream, one.end, one.doubts) for group, one in wire.done if group == "connection"]
+    assert gone == [(1, "fin_client", set()), (0, "fin_client", set())]
+    assert wire.capture.evicted == {}
+
+
 def test_ended_connections_are_evicted_first(wire, monkeypatch):
     monkeypatch.setattr(connection_table, "MAX_CONNECTIONS", 3)
     for number in range(3):
