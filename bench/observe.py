@@ -2,15 +2,16 @@
 
     python bench/observe.py [CAPTURES] [--gigabytes 2] [--megabytes 400]
 
-The capture of the first part is generated in memory. It repeats real captures, each time with later times, other ports
-and other ledgers, so that every message is new while topics and consumers are the same. The second part uses the
-capture of bench/dissect.py, for the commands and for the layers below them. Printed: peak memory, CPU seconds, frames
-per CPU second, and the ratios.
+The capture of the first part is generated in memory. It repeats real captures, each time with later times (also in the
+messages), other ports and other ledgers, so that every message is new while topics and consumers are the same. The
+second part uses the capture of bench/dissect.py, for the commands and for the layers below them. Printed: peak memory,
+CPU seconds, frames per CPU second, and the ratios.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import resource
 import sys
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import google_crc32c
 from dissect import HERE, SOURCES, make, run
 
 from pcli.codec.capture import CapturedFrame, PcapngWriter, ReadOptions, TcpRecorder, read_capture
@@ -56,6 +58,9 @@ class RecordedFrame:
     data: bytes
     ledgers: list[tuple[int, int]]
     """Positions of ledger ids, and the ids minus the lowest id of the capture."""
+    published: tuple[int, int, int] | None
+    """Positions of the publish time and of the first byte that the checksum covers, and the publish time in ms since
+    the first frame; None if the frame has no message."""
 
 
 def message_ids(body: Any) -> Iterator[pb.MessageIdData]:
@@ -93,10 +98,20 @@ def frames_of(path: Path) -> tuple[list[RecordedFrame], int]:
                 at += 3
             else:
                 at += 1
-        frames.append(
-            RecordedFrame(frame.stream.number, frame.from_client, frame.time_ns - captured[0].time_ns, one, spots)
-        )
+        after_ns = frame.time_ns - captured[0].time_ns
+        published = published_of(frame, len(one) - len(frame.data), captured[0].time_ns // 1_000_000)
+        frames.append(RecordedFrame(frame.stream.number, frame.from_client, after_ns, one, spots, published))
     return frames, max(ledgers, default=0) - lowest + 1
+
+
+def published_of(frame: CapturedFrame, moved: int, start_ms: int) -> tuple[int, int, int] | None:
+    """Return `RecordedFrame.published` of a frame whose message has moved by some bytes."""
+    metadata, parts = frame.metadata, frame.parts
+    if metadata is None or frame.checksum != "good":
+        return None
+    tag = bytes([pb.MessageMetadata.PUBLISH_TIME_FIELD_NUMBER << 3])
+    at = frame.data.index(tag + push_varint(metadata.publish_time), parts.metadata_start, parts.metadata_end)
+    return at + 1 + moved, parts.checked_start + moved, metadata.publish_time - start_ms
 
 
 class EndlessCapture(io.RawIOBase):
@@ -147,6 +162,11 @@ class EndlessCapture(io.RawIOBase):
             data = bytearray(frame.data)
             for at, ledger in frame.ledgers:
                 data[at : at + 3] = push_varint(self.ledger + ledger)
+            if frame.published is not None:
+                at, checked, after_ms = frame.published
+                published = push_varint(self.now // 1_000_000 + after_ms)
+                data[at : at + len(published)] = published
+                data[checked - 4 : checked] = google_crc32c.value(bytes(data[checked:])).to_bytes(4, "big")
             self.recorder.data(links[frame.stream], bytes(data), time_ns, from_client=frame.from_client)
         self.now += frames[-1].after_ns + SECOND
         for link in links.values():
@@ -156,6 +176,7 @@ class EndlessCapture(io.RawIOBase):
 
 def memory(paths: list[Path], gigabytes: float) -> None:
     """Diagnose this number of gigabytes, and print the peak memory at intervals."""
+    gc.set_threshold(50_000)  # as pcli.cli.commands.run does
     source = EndlessCapture(paths, int(gigabytes * GIGABYTE))
     diagnosis, observer = Diagnosis(), Observer()
     marks = [mark for mark in MARKS if mark < gigabytes] + [gigabytes]
@@ -183,6 +204,7 @@ def feed(item: Any, observer: Observer, diagnosis: Diagnosis) -> bool:
         return True
     if isinstance(item, StreamEnd):
         diagnosis.ended(item)
+        observer.close(item.stream.number)
     else:
         diagnosis.note(item)
     return False
