@@ -90,7 +90,7 @@ class CaptureReading:
 
     def _one_pass(self) -> Iterator[Facts]:
         from pcli.cli.common.progress import watched
-        from pcli.codec.capture import CapturedFrame, CaptureTotals, read_capture
+        from pcli.codec.capture import CapturedFrame, CaptureTotals, StreamEnd, read_capture
         from pcli.codec.capture.frame_streams import FrameStreams
         from pcli.codec.observe import compile_filter
 
@@ -109,6 +109,8 @@ class CaptureReading:
         files = ((one.name, one.file) for one in inputs)
         for event in watched(read_capture(files, options), inputs):
             if not isinstance(event, CapturedFrame):
+                if isinstance(event, StreamEnd):
+                    observer.close(event.stream.number)
                 if first_pass:
                     self._report(event)
                 continue

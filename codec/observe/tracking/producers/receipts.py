@@ -16,7 +16,6 @@ Rules of this file
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
@@ -187,7 +186,8 @@ def _chunk_stored(producer: ProducerSession, one: OpenSend, at: tuple[int, int],
     lifecycle = one.lifecycle
     for place, (chunk, frame, ledger, entry) in enumerate(lifecycle.chunks):
         if chunk == one.chunk and ledger < 0:
-            lifecycle.chunks[place] = (chunk, frame, *at)
+            before, after = lifecycle.chunks[:place], lifecycle.chunks[place + 1 :]
+            lifecycle.chunks = (*before, (chunk, frame, *at), *after)
         elif chunk == one.chunk:
             ids = f"{ledger}:{entry} and {at[0]}:{at[1]}"
             producer.record.duplicates_stored.add(
@@ -207,7 +207,7 @@ def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], n
     ids = f"{lifecycle.id} and {at[0]}:{at[1]}" if lifecycle.id else str(one.sequence_id)
     frames = (lifecycle.receipt_frame, one.frame, number)
     producer.record.duplicates_stored.add(now, *frames, sample=ids, count=lifecycle.messages)
-    second = copy(lifecycle)
+    second = lifecycle.copy()
     second.resent, second.other_ids = (), ((lifecycle.ledger, lifecycle.entry),)
     second.deliveries, second.unacked = {}, {}
     second.sent_frame, second.sent_ns = one.frame, one.time_ns

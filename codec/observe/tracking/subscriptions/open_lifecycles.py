@@ -28,8 +28,8 @@ from pcli.codec.wire.topic_name import TopicName
 
 __all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OpenLifecycles", "full_name"]
 
-MAX_LIFECYCLES: Final = 100_000
-"""Maximum number of lifecycles in memory. They occupy about 150 MB if each has one delivery."""
+MAX_LIFECYCLES: Final = 50_000
+"""Maximum number of lifecycles in memory. They occupy about 100 MB if each has one delivery."""
 
 MAX_COMPLETE: Final = 5_000
 """Maximum number of complete lifecycles in memory. They occupy about 15 MB."""

@@ -41,7 +41,7 @@ def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partit
     if uuid:
         lifecycle.uuid, lifecycle.num_chunks = uuid, number_of(fields, FIELD["num_chunks_from_msg"])
         if len(lifecycle.chunks) < MOST_CHUNKS:
-            lifecycle.chunks.append((number_of(fields, FIELD["chunk_id"]), 0, *at))
+            lifecycle.chunks += ((number_of(fields, FIELD["chunk_id"]), 0, *at),)
         topic.unpositioned[uuid] = lifecycle
     lifecycle.partition = partition
     if not topic.record.persistent:

@@ -61,7 +61,7 @@ def test_chunks_have_one_lifecycle(producing):
         producing.receipt(sequence_id)
     producing.finish()
     life = next(one for one in producing.lives if one.uuid)
-    assert life.chunks == [(chunk, frame, 7, chunk) for chunk, frame in enumerate(frames)]
+    assert life.chunks == tuple((chunk, frame, 7, chunk) for chunk, frame in enumerate(frames))
     assert (life.ledger, life.entry, life.state, life.messages, life.size) == (7, 2, "stored", 1, 15)
     record = producing.record()
     assert (record.sent, record.sent_entries, record.topic_record.messages_in) == (2, 4, 4)
