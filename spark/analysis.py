@@ -102,15 +102,26 @@ def _make(
     made = write_rows(run.staging, TABLES["captures"], 0, captures)
     for part, reading in enumerate(readings):
         made += write_rows(run.staging, TABLES["gaps"], part, gaps_table(reading.recording, reading.splits))
+    cut = request.since_ns is not None or request.until_ns is not None
     for place, reading in enumerate(readings):
-        made += _of_recording(engine, run.staging, reading, place, names, partitioned)
+        made += _of_recording(engine, run.staging, reading, place, names, partitioned, cut=cut)
     return made, partitioned
 
 
 def _of_recording(
-    engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: set[str], partitioned: set[str]
+    engine: Engine,
+    staging: Staging,
+    reading: ReadRecording,
+    place: int,
+    names: set[str],
+    partitioned: set[str],
+    *,
+    cut: bool,
 ) -> list[WrittenFile]:
-    """Write the tables of one recording, except `captures` and `gaps`."""
+    """Write the tables of one recording, except `captures` and `gaps`.
+
+    ``cut`` is whether only the packets of a time range were read.
+    """
     made = []
     if names & {"messages", "exchanges", "permits"}:
         merged_facts = collect_small_tables(staging, reading)
@@ -121,7 +132,7 @@ def _of_recording(
         made += count_permits(engine, staging, reading, place, partitioned="permits" in partitioned)
     if "frames" in names:
         made += list_frames(engine, staging, reading, place, partitioned="frames" in partitioned)
-    return made + observe_recording(engine, staging, reading, place, names)
+    return made + observe_recording(engine, staging, reading, place, names, cut=cut)
 
 
 _MEASURE: Final = {

@@ -23,12 +23,14 @@ import pyarrow.compute as pc
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import groups_of, packed
+from pcli.spark.columnar.observation.finding_table import with_places
 from pcli.spark.columnar.observation.group_division import Division, divide
 from pcli.spark.columnar.observation.observation_schemas import INNER
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.columnar.observation.observe_group import conclude, observe, observe_links
 from pcli.spark.columnar.observation.recording_context import Recording, recording_of
 from pcli.spark.engine import Block, Engine, Shared
+from pcli.spark.stages.evidence_packets import places_of_evidence
 from pcli.spark.stages.observe_topics import observe_topic_parts
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.shuffle_header_rows import blocks
@@ -70,13 +72,20 @@ class _Item:
 
 
 def observe_recording(
-    engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]
+    engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str], *, cut: bool = False
 ) -> list[WrittenFile]:
-    """Write the named tables of the recording with the index ``place``."""
+    """Write the named tables of the recording with the index ``place``.
+
+    ``cut`` is whether only the packets of a time range were read.
+    """
     required = [name for name in OBSERVED if name in set(names)]
     if not required:
         return []
     tables = _observed(engine, staging, reading)
+    if "findings" in required:
+        findings = tables["findings"]
+        places = places_of_evidence(engine, staging, reading, findings, cut=cut)
+        tables["findings"] = _table(with_places(findings, places, reading.recording.cluster))
     return [
         made for name in required for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])
     ]

@@ -122,7 +122,9 @@ class _HeaderRows:
         from pcli.spark.columnar.observation.frame_header_rows import to_heads
 
         self._ties.append(ties_of(frames, numbers))
-        return {"heads": _table(to_heads(frames, numbers))}
+        places = frames.places
+        packets = pa.table({"frame": numbers, "packet": places.packet, "time_ns": places.time_ns})
+        return {"heads": _table(to_heads(frames, numbers)), "packets": packets}
 
     def finish(self) -> dict[str, pa.Table]:
         from pcli.spark.columnar.observation.connection_ties import merge_ties

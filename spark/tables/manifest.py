@@ -20,7 +20,7 @@ MANIFEST: Final = "_manifest.json"
 """The name of the manifest in OUT."""
 
 _FORMAT: Final = "pcli tables"
-_VERSION: Final = 2
+_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ Rules of this file
 1. If several findings have the same identity, only the finding whose connection has the latest last frame is kept. A
    finding about a library's version, for example, is reported once for all connections of a host.
 2. Rows are sorted by severity, certainty and start; then by rule, subject and variant.
+3. The packets of the evidence are added last, because a frame may belong to a split of another group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -19,18 +21,57 @@ from pcli.codec.observe.rules import Cause, Finding
 from pcli.spark.columnar.observation.record_columns import Cell, cell, known, rows_of
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
-__all__ = ["FINDING_CELLS", "FindingRow", "findings_of", "merge_findings"]
+__all__ = ["FINDING_CELLS", "FindingRow", "FramePlace", "findings_of", "merge_findings", "with_places"]
 
 _SUBJECT: Final = many((column("name", TEXT, "topic, consumer, stream, …"), column("value", TEXT, "its value")))
 
 
+_EVIDENCE: Final = many(
+    (
+        column("frame", LONG, "pulsar.number"),
+        column("capture", TEXT, "the file with the packet in which the frame ends"),
+        column("packet", LONG, "number of that packet in the file; null if the run was limited to a time range"),
+        column("time_ns", LONG, "time of that packet"),
+    )
+)
+
+
+class FramePlace(NamedTuple):
+    """The position of a frame in the captures."""
+
+    capture: str
+    packet: int
+    """Number of the packet in the file, from 1; 0 if unknown."""
+    time_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """A finding, and the last frame of its connection."""
+    """A finding, the last frame of its connection, and the positions of its frames."""
 
     finding: Finding
     last_frame: int
     """Number of the connection's last frame; 0 if the finding does not concern one connection."""
+    places: Mapping[int, FramePlace] = field(default_factory=dict)
+    """The known positions of frames, by number."""
+
+
+def _evidence(one: FindingRow) -> list[dict[str, Any]]:
+    found = ((frame, one.places[frame]) for frame in one.finding.frames if frame in one.places)
+    return [
+        {"frame": frame, "capture": at.capture, "packet": known(at.packet), "time_ns": at.time_ns}
+        for frame, at in found
+    ]
+
+
+def _show(one: FindingRow) -> str | None:
+    """Return the command that shows the evidence in the file with the first frame."""
+    places = [one.places[frame] for frame in one.finding.frames if frame in one.places]
+    packets = sorted({at.packet for at in places if at.capture == places[0].capture and at.packet})
+    if not packets:
+        return None
+    shown = ", ".join(map(str, packets))
+    return f"pcli dissect -r {shlex.quote(places[0].capture)} -Y 'frame.number in {{{shown}}}'"
 
 
 def _subject(one: FindingRow) -> list[dict[str, str]]:
@@ -64,6 +105,8 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
     cell("server", TEXT, "address and port from the subject", _in("server")),
     cell("subject", _SUBJECT, "the affected object as names and values", _subject),
     cell("frames", many(LONG), "frames of the evidence, the most important first", lambda one: one.finding.frames),
+    cell("evidence", _EVIDENCE, "the positions of those frames in the captures", _evidence),
+    cell("show", TEXT, "command that shows the evidence; if it is in several files, that in the first one", _show),
     cell("opposite", TEXT, "what would disprove the finding", lambda one: known(one.finding.opposite)),
     cell("advice", TEXT, "what to do", lambda one: known(one.finding.advice)),
     cell(
@@ -77,7 +120,7 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
 """All columns except the cluster."""
 
 
-def findings_of(table: pa.RecordBatch) -> list[FindingRow]:
+def findings_of(table: pa.RecordBatch | pa.Table) -> list[FindingRow]:
     """Yield the findings in rows. Values of subjects are strings in the rows, except the stream, which is a number."""
     return [_found(row) for row in table.to_pylist()]
 
@@ -103,3 +146,8 @@ def merge_findings(batches: Iterable[pa.RecordBatch], cluster: str) -> pa.Record
             kept[one.finding.identity] = one
     ordered = sorted(kept.values(), key=lambda one: (*by_weight(one.finding), one.finding.identity))
     return rows_of(FINDING_CELLS, ordered, cluster)
+
+
+def with_places(table: pa.Table, places: Mapping[int, FramePlace], cluster: str) -> pa.RecordBatch:
+    """Return the findings with the positions of their frames."""
+    return rows_of(FINDING_CELLS, [replace(one, places=places) for one in findings_of(table)], cluster)

@@ -321,7 +321,7 @@ def test_a_manifest_of_another_version_is_refused(tmp_path, version, message):
     store = open_store(str(tmp_path))
     run_whole(store, "a")
     path = tmp_path / "_manifest.json"
-    path.write_text(path.read_text().replace('"version": 2', f'"version": {version}'))
+    path.write_text(path.read_text().replace('"version": 3', f'"version": {version}'))
     with pytest.raises(LocalError, match=message):
         StoredTables(store)
 

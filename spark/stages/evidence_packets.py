@@ -1,0 +1,61 @@
+"""The file and packet of the frames that findings name, from the packet numbers that each split keeps."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.observation.finding_table import FramePlace
+from pcli.spark.engine import Engine
+from pcli.spark.stages.read_recording import ReadRecording, tables_of
+from pcli.spark.stages.split_tables import SplitParts, size_of
+from pcli.spark.tables.staging import Staging
+
+__all__ = ["places_of_evidence"]
+
+
+def places_of_evidence(
+    engine: Engine, staging: Staging, reading: ReadRecording, findings: pa.Table, *, cut: bool
+) -> dict[int, FramePlace]:
+    """Return the positions of the frames in the column ``frames`` of findings, by number.
+
+    ``cut`` is whether packets were left out, so that packet numbers in the files are unknown.
+    """
+    numbers: Longs = np.unique(pc.list_flatten(findings["frames"]).to_numpy(zero_copy_only=False).astype(np.int64))
+    if not len(numbers):
+        return {}
+    sizes = [size_of([split], "packets") for split in reading.splits]
+    found = engine.map("evidence", partial(_packets, staging, numbers), reading.splits, sizes=sizes)
+    before, parts = _packets_before(reading), reading.recording.parts
+    places = {}
+    for number, packet, time_ns in (row for rows in found for row in rows):
+        part = bisect_left(before, packet, 1, len(parts)) - 1
+        places[number] = FramePlace(parts[part].found.path, 0 if cut else packet - before[part], time_ns)
+    return places
+
+
+def _packets(staging: Staging, numbers: Longs, split: SplitParts) -> list[tuple[int, int, int]]:
+    """Return number, packet in the recording, and time of those frames that are in a split."""
+    return list(_rows(staging, numbers, split))
+
+
+def _rows(staging: Staging, numbers: Longs, split: SplitParts) -> Iterator[tuple[int, int, int]]:
+    for table in tables_of(staging, split, "packets"):
+        rows = table.filter(pa.array(np.isin(table["frame"].to_numpy(), numbers)))
+        yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
+
+
+def _packets_before(reading: ReadRecording) -> list[int]:
+    """Return the number of packets in the files before each file of a recording."""
+    packets: Counter[int] = Counter()
+    for split in reading.splits:
+        packets[split.part] += split.counted.packets
+    return list(accumulate((packets[part] for part in range(len(reading.recording.parts))), initial=0))
