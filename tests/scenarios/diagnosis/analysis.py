@@ -45,6 +45,8 @@ class Analysis:
     findings: list[Found]
     stats: list[dict[str, Any]]
     """The statistics by topic, one dict for each time."""
+    messages: list[dict[str, Any]]
+    """The lifecycles."""
 
 
 def _found(one: dict[str, Any]) -> Found:
@@ -68,11 +70,12 @@ def analysers(processes: int) -> ProcessPoolExecutor:
 
 
 def analyse(pool: ProcessPoolExecutor, capture: Path, port: int, times: list[float]) -> Analysis:
-    """Return the output of `pcli diagnose` and, for each time, of `pcli stats consumers --at`."""
+    """Return the output of `pcli diagnose`, `pcli trace` and, for each time, `pcli stats consumers --at`."""
     common = ("-r", str(capture), "-d", f"tcp.port=={port}")
-    commands = [("diagnose", *common), *(("stats", "consumers", *common, "--at", f"{time:.6f}") for time in times)]
-    diagnosis, *stats = pool.submit(_run, commands).result(timeout=_LIMIT_S)
-    return Analysis([_found(one) for one in diagnosis["findings"]], stats)
+    commands = [("diagnose", *common), ("trace", *common)]
+    commands += [("stats", "consumers", *common, "--at", f"{time:.6f}") for time in times]
+    diagnosis, messages, *stats = pool.submit(_run, commands).result(timeout=_LIMIT_S)
+    return Analysis([_found(one) for one in diagnosis["findings"]], stats, messages)
 
 
 def _run(commands: list[tuple[str, ...]]) -> list[Any]:
@@ -92,4 +95,4 @@ def _json(*words: str) -> Any:
         except SystemExit as end:
             if end.code not in (None, 0, 1, 3):
                 raise RuntimeError(f"{' '.join(words)}: {errors.getvalue()}") from None
-    return json.loads(raw.getvalue() or b"{}")
+    return json.loads(raw.getvalue() or b"[]")

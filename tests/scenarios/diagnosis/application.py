@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -188,7 +189,8 @@ class Application:
         if command.get("schema"):
             options["schema"] = AvroSchema(SCHEMAS[command["schema"]])
         name = command["consumer"]
-        self._consumers[name] = self._client.subscribe(command["topic"], command["subscription"], **options)
+        topic = re.compile(command["topic"]) if command.get("pattern") else command["topic"]
+        self._consumers[name] = self._client.subscribe(topic, command["subscription"], **options)
         self._held[name] = []
         self.log("subscribed", consumer=name)
 
@@ -309,6 +311,7 @@ class Application:
         name = command["reader"]
         if name not in self._readers:
             options = {"receiver_queue_size": command.get("queue", 1000), "reader_name": name}
+            options["is_read_compacted"] = command.get("compacted", False)
             self._readers[name] = self._client.create_reader(command["topic"], pulsar.MessageId.earliest, **options)
         got = 0
         while got < command["count"] and self._readers[name].has_message_available():

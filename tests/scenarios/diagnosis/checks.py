@@ -10,6 +10,7 @@ from typing import Any
 from scenarios.diagnosis.analysis import Analysis, Found
 from scenarios.diagnosis.execution import Ran, StatsSample
 from scenarios.diagnosis.plan import Plan, Problem, Track
+from scenarios.diagnosis.trace_checks import differences
 
 __all__ = ["OUTCOMES", "Outcome", "check"]
 
@@ -94,7 +95,9 @@ class Outcome:
 
 
 def check(plan: Plan, ran: Ran, analysis: Analysis) -> list[Outcome]:
-    """Return the outcomes for the problems, the other findings, and the statistics."""
+    """Return the outcomes for the problems, the other findings, the statistics and the lifecycles."""
+    if plan.part:
+        return list(_partial(plan, ran, analysis))
     problems = [(track, one) for track in plan.tracks for make in track.problems for one in make(ran.log)]
     explained: set[int] = set()
     outcomes = []
@@ -105,7 +108,24 @@ def check(plan: Plan, ran: Ran, analysis: Analysis) -> list[Outcome]:
             outcomes.extend(_unexpected(found, plan))
     for sample, before, after in zip(ran.samples, analysis.stats[::2], analysis.stats[1::2], strict=True):
         outcomes.extend(_stats(sample, before, after))
+    for name, found in differences(plan, ran.log, analysis.messages).items():
+        outcomes.append(Outcome(name, "wrong count" if found else "right", "; ".join(found[:3])))
     return outcomes
+
+
+def _partial(plan: Plan, ran: Ran, analysis: Analysis) -> Iterator[Outcome]:
+    """Yield the outcomes for a capture that lacks a part: nothing that is certain contradicts the logs."""
+    problems = [one for track in plan.tracks for make in track.problems for one in make(ran.log)]
+    incomplete = any(found.rule == "capture-incomplete" for found in analysis.findings)
+    yield Outcome("capture-incomplete", "right" if incomplete else "missed", plan.part)
+    for found in analysis.findings:
+        if found.certainty != "certain" or found.rule == "capture-incomplete":
+            continue
+        of = [one for one in problems if one.rule == found.rule and one.subject.items() <= found.subject.items()]
+        outcomes = [_outcome(one, [found], set()) for one in of] or list(_unexpected(found, plan))
+        yield from (one for one in outcomes if one.kind != "wrong cause" or found.cause_certainty == "certain")
+    for sample, before, after in zip(ran.samples, analysis.stats[::2], analysis.stats[1::2], strict=True):
+        yield from _stats(sample, before, after)
 
 
 def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Outcome:

@@ -26,6 +26,7 @@ from scenarios.diagnosis.broker_pool import Brokers
 from scenarios.diagnosis.checks import OUTCOMES, Outcome, check
 from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
 from scenarios.diagnosis.execution import run
+from scenarios.diagnosis.partial_captures import cut
 from scenarios.diagnosis.plan import Plan, Recipe
 from scenarios.diagnosis.processes import JavaMissingError, java_command
 from scenarios.diagnosis.sniffing import can_sniff
@@ -61,13 +62,17 @@ def outcomes_of_seed(
         return plan.recipes, [Outcome("scenario", "broken", f"cannot run because {fault}")]
     if ran.broken:
         return plan.recipes, [Outcome("scenario", "broken", text) for text in ran.broken]
+    if sniffing and plan.part:
+        cut(ran.capture, plan.part, ran.port)
+    elif plan.part:
+        plan.part = ""
     times = [time for sample in ran.samples for time in (sample.before - _SLACK_S, sample.after + _SLACK_S)]
     try:
         analysis = analyse(pool, ran.capture, ran.port, times)
     except RuntimeError as fault:
         return plan.recipes, [Outcome("scenario", "broken", str(fault))]
     gaps = [one.text for one in analysis.findings if one.rule == "capture-incomplete"]
-    if sniffing and gaps:
+    if sniffing and gaps and not plan.part:
         return plan.recipes, [Outcome("scenario", "broken", f"tcpdump lost packets: {gaps[0]}")]
     return plan.recipes, check(plan, ran, analysis)
 

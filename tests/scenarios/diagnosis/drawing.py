@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from scenarios.diagnosis.partial_captures import PARTS
 from scenarios.diagnosis.plan import Plan, Recipe, Track
 from scenarios.diagnosis.recipes import RECIPES
 from scenarios.diagnosis.traffic import healthy
 
 __all__ = ["plan_of_seed", "recipes_for"]
 
-_NEAR, _SECOND, _OPEN, _JAVA = 0.35, 0.3, 0.5, 0.2
+_NEAR, _SECOND, _OPEN, _JAVA, _PARTIAL = 0.35, 0.3, 0.5, 0.2, 0.08
 
 
 def recipes_for(
@@ -65,6 +66,9 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
         background.allowed |= tracks[0].allowed
     of = order[place]
     plan = Plan(seed, names, [*tracks, background], of.settings, of.own_broker, ends_open=random.random() < _OPEN)
+    if random.random() < _PARTIAL:
+        plan.part = random.choice(PARTS)
+        names.append(f"capture: {plan.part}")
     if not plan.ends_open:
         for track in plan.tracks:
             track.features.add("close")

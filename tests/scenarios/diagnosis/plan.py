@@ -192,3 +192,5 @@ class Plan:
     """As in Recipe."""
     ends_open: bool
     """Whether the capture ends before the applications close their clients."""
+    part: str = ""
+    """What the capture contains: a value of partial_captures.PARTS, or an empty string for everything."""

@@ -16,6 +16,7 @@ from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
 from scenarios.diagnosis.execution import Ran
 from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.plan import Plan, Problem, Track
+from scenarios.diagnosis.trace_checks import differences
 
 from pcli.codec.observe.rules import RULES
 from pcli.minibroker import MiniBroker
@@ -69,7 +70,7 @@ def outcomes(problems: list[Problem], findings: list[Found], features: tuple[str
     for problem in problems:
         track.expect(problem)
     plan = Plan(0, [], [track], (), own_broker=False, ends_open=False)
-    return [one.kind for one in check(plan, Ran(Path(), 0, Log([])), Analysis(findings, []))]
+    return [one.kind for one in check(plan, Ran(Path(), 0, Log([])), Analysis(findings, [], []))]
 
 
 def found(rule: str, severity: str = "warning", culprit: str = "application", text: str = "7 messages") -> Found:
@@ -90,3 +91,21 @@ def test_unexpected_findings():
     assert outcomes([], [found("slow-answers", "warning")]) == ["false"]
     assert outcomes([], [found("redelivered-after-nack", "note")]) == ["false"]  # nothing was rejected
     assert outcomes([], [found("redelivered-after-nack", "note")], ("nack",)) == []
+
+
+def traced(acked: bool, deliveries: int = 1) -> list[str]:
+    """Return what differs for a message that an application received and acknowledged once."""
+    log = Log(
+        {"t": time, "type": kind, "producer": "p", "consumer": "c", "n": 3, "message_id": "7:12:-1:-1"}
+        for time, kind in enumerate(("produced", "received", "acked"))
+    )
+    lifecycle = {"message_id": "7:12", "topic": "persistent://public/a/t", "chunks": [], "doubts": []}
+    lifecycle |= {"deliveries": [{"consumer": "c"}] * deliveries, "unacked": {"s": 0 if acked else 1}}
+    plan = Plan(0, [], [Track("a", "public/a", None)], (), own_broker=False, ends_open=False)
+    return [name for name, texts in differences(plan, log, [lifecycle]).items() if texts]
+
+
+def test_the_trace_agrees_with_the_logs():
+    assert traced(acked=True) == []
+    assert traced(acked=False) == ["trace acks"]
+    assert traced(acked=True, deliveries=0) == ["trace deliveries"]

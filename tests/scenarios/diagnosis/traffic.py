@@ -9,6 +9,45 @@ __all__ = ["healthy"]
 
 def healthy(track: Track) -> None:
     """Add producers and consumers of random kinds that work as intended."""
+    kind = track.pick(*["busy"] * 6, "pattern", "compacted")
+    if kind == "busy" or track.java:
+        _busy(track)
+    elif kind == "pattern":
+        _pattern(track)
+    else:
+        _compacted(track)
+
+
+def _pattern(track: Track) -> None:
+    """Add a consumer of two topics by a pattern."""
+    for number, name in enumerate(("one", "two")):
+        topic = track.topic(f"some-{name}", partitions=2 * number)
+        track.do("app", "producer", producer=name, topic=topic)
+        track.do("app", "send", producer=name, count=track.draw(5, 20))
+    pattern = f"persistent://{track.namespace}/some-.*"
+    track.do("app", "subscribe", consumer="all", topic=pattern, pattern=True, subscription="fine", type="Shared")
+    track.do("app", "consume", consumer="all")
+    track.do("app", "send", producer="one", first=20, count=10)
+    track.sleep(0.6)
+
+
+def _compacted(track: Track) -> None:
+    """Add a reader of a compacted topic, and a consumer that receives all messages."""
+    topic, keys = track.topic("busy"), ["a", "b", "c"]
+    track.do("app", "subscribe", consumer="all", topic=topic, subscription="fine", type="Exclusive")
+    track.do("app", "consume", consumer="all")
+    track.do("app", "producer", producer="maker", topic=topic)
+    track.do("app", "send", producer="maker", count=track.draw(10, 40), keys=keys)
+    track.rest("PUT", topic, "compaction")
+    track.sleep(1.5)
+    track.do("app", "send", producer="maker", first=40, count=5, keys=keys)
+    track.do("app", "read", reader="view", topic=topic, compacted=True, count=100)
+    track.sleep(0.4)
+    track.stats(topic)
+
+
+def _busy(track: Track) -> None:
+    """Add one topic with producers and consumers."""
     kind = track.pick("Exclusive", "Shared", "Failover", "Key_Shared")
     persistent = track.pick(True, True, True, False)
     topic = track.topic("busy", partitions=track.pick(0, 0, 2), persistent=persistent)

@@ -1,0 +1,42 @@
+"""Captures that lack a part: they start late, or contain one direction only."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+__all__ = ["PARTS", "cut"]
+
+PARTS: Final = ("late", "to broker", "from broker")
+"""What a capture contains: packets after a moment, or packets of one direction."""
+
+_FILE_HEADER, _PACKET_HEADER, _LINK_HEADER = 24, 16, 14
+
+
+def cut(capture: Path, part: str, port: int) -> None:
+    """Remove the other packets from a pcap file of tcpdump on the loopback interface. ``port`` is the broker's."""
+    data = capture.read_bytes()
+    packets = list(_packets(data))
+    if part == "late":
+        kept = packets[len(packets) // 3 :]
+    else:
+        kept = [packet for packet in packets if _ports(packet)[part == "to broker"] == port]
+    capture.write_bytes(data[:_FILE_HEADER] + b"".join(kept))
+
+
+def _packets(data: bytes) -> Iterator[bytes]:
+    """Yield the packets with their headers."""
+    place = _FILE_HEADER
+    while place + _PACKET_HEADER <= len(data):
+        end = place + _PACKET_HEADER + struct.unpack_from("<I", data, place + 8)[0]
+        yield data[place:end]
+        place = end
+
+
+def _ports(packet: bytes) -> tuple[int, int]:
+    """Return the source and the destination port of a packet with IPv4 and TCP."""
+    ip = _PACKET_HEADER + _LINK_HEADER
+    source, destination = struct.unpack_from(">HH", packet, ip + 4 * (packet[ip] & 15))
+    return source, destination
