@@ -172,8 +172,14 @@ class ProducerSession:
             record.no_receipt.begin(self.since_ns, self.since_frame)
 
     def give_up_early(self, until_ns: int) -> None:
-        """Count receipts up to this time (all if 0) as unexpected if their SEND was not captured."""
+        """Count receipts up to this time (all if 0) as unexpected if their SEND was not captured.
+
+        A client may open its producer again on the same connection. The broker then sends the receipts of the earlier
+        SENDs to the new session.
+        """
         for sequence_id, (_, _, time_ns, frame) in list(self.early_receipts.items()):
             if not until_ns or time_ns <= until_ns:
                 del self.early_receipts[sequence_id]
-                self.record.unexpected.add(time_ns, frame, sample=str(sequence_id))
+                earlier = self.resendable.get(sequence_id)
+                if earlier is None or earlier.stream != self.session.stream:
+                    self.record.unexpected.add(time_ns, frame, sample=str(sequence_id))

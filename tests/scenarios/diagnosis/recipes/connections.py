@@ -134,7 +134,7 @@ def lost_response(track: Track) -> None:
     action, ms = ("delay", 2000) if track.near else ("drop", 0)
     track.fault(_on("LOOKUP_RESPONSE", topic), action, times=1, ms=ms)
     track.do("maker", "producer", producer="maker", topic=topic, wait=track.near)
-    track.sleep(12)
+    track.sleep(13.5)
     if not track.near:
         track.expect(Problem("answers-missing", {"request": "LOOKUP"}, _ANYWHERE))
 

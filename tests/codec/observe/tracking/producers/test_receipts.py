@@ -235,3 +235,17 @@ def test_a_truncated_receipt_is_ignored(producing):
     producing.broker(pb.CommandSendReceipt(producer_id=1, sequence_id=0))
     record = producing.record()
     assert (record.receipts, record.reuses_refused.count, record.open_sends) == (0, 0, 1)
+
+
+def test_receipts_of_earlier_sends_after_the_producer_was_opened_again(producing):
+    """The Java client opens its producer again on the same connection after a SEND_ERROR."""
+    producing.opens()
+    producing.sends(0)
+    producing.sends(1)
+    producing.error(1, "PersistenceError")
+    producing.opens(epoch=1)
+    producing.receipt(0)
+    producing.wait(1)
+    producing.receipt(7)
+    producing.finish()
+    assert (producing.record().unexpected.count, producing.record().unexpected.sample) == (1, "7")
