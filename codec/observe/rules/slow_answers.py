@@ -121,6 +121,6 @@ RULE = Rule(
     title="slow responses, compared with the timeout of clients",
     issue="apache/pulsar#9484",
     evaluate=evaluate,
-    because_of=("broker-unavailable",),
+    because_of=("broker-unavailable", "keep-alive-missed"),
     effect=("response was slow", "responses were slow"),
 )
