@@ -139,13 +139,13 @@ def run(one: DiagnosisRun, *, output: str, fail_on: Sequence[str], api: AdminApi
     report = None
     if api is not None:
         report = compare_with_broker(api, found, diagnosis.subscriptions.lifecycles.topics)
+    shown = [finding for incident in incidents for finding in incident.findings]
+    admin = None if report is None else report_json(report, shown)
     with ignoring_closed_stdout():
         if output == "json":
-            shown = [finding for incident in incidents for finding in incident.findings]
-            admin = None if report is None else report_json(report, shown)
             write_bytes(shown_json(incidents, diagnosis, text, admin).encode())
         elif output == "ndjson":
-            write_bytes(shown_ndjson(incidents, text).encode())
+            write_bytes(shown_ndjson(incidents, text, admin).encode())
         elif output == "html":
             write_bytes(shown_html(incidents, diagnosis, text, one.files, report_lines(report, text.width)).encode())
         else:

@@ -255,9 +255,11 @@ def finding_row(finding: Finding, text: FindingText) -> dict[str, Any]:
     }
 
 
-def shown_ndjson(incidents: Sequence[Incident], text: FindingText) -> str:
-    """Return each finding as one line of JSON."""
-    return "".join(json_text(finding_row(one, text)) + "\n" for incident in incidents for one in incident.findings)
+def shown_ndjson(incidents: Sequence[Incident], text: FindingText, admin: dict[str, Any] | None = None) -> str:
+    """Return each finding as one line of JSON; ``admin``, the report of the broker, is the last line."""
+    rows = [finding_row(one, text) for incident in incidents for one in incident.findings]
+    rows += [] if admin is None else [{"admin": admin}]
+    return "".join(json_text(row) + "\n" for row in rows)
 
 
 def shown_html(

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. Each rule declares the rules that can be its reason (`Rule.because_of`), the closest first. A finding is attached to
-   a finding of the first of these rules that concerns the same objects and does not begin after its own evidence.
+   a finding of the first of these rules that concerns the same objects, does not begin after its own evidence, and did
+   not end more than AFTERMATH_NS before it.
 2. A finding has at most one reason. A finding without a reason is the root of an incident, which also contains all
    findings that are attached to it directly or indirectly.
 3. Two findings concern the same objects if the names in both subjects are equal. A finding about a client and a server
@@ -20,7 +21,10 @@ from typing import Any, Final
 from pcli.codec.observe.rules import RULES, Finding
 from pcli.codec.observe.rules.finding import CERTAINTIES, SEVERITIES
 
-__all__ = ["Incident", "Place", "incidents_of"]
+__all__ = ["AFTERMATH_NS", "Incident", "Place", "incidents_of"]
+
+AFTERMATH_NS: Final = 60_000_000_000
+"""Maximum time in ns from the end of a problem to its effects: clients reconnect and topics are loaded."""
 
 _NAMES: Final = frozenset(("topic", "subscription", "consumer", "producer", "key", "transaction"))
 
@@ -128,10 +132,12 @@ def _agrees(reason: Finding, effect: Finding) -> bool:
 
 
 def _precedes(reason: Finding, effect: Finding) -> bool:
-    """Return whether the reason begins before the last evidence of the effect.
+    """Return whether the reason begins before the last evidence of the effect, and ended at most shortly before it.
 
     Two findings of the same rule are ordered by their start, so that they do not become the reason of each other.
     """
     if reason.rule == effect.rule:
         return (reason.since_ns, reason.identity) < (effect.since_ns, effect.identity)
+    if 0 < reason.until_ns < effect.since_ns - AFTERMATH_NS:
+        return False
     return not reason.frames or not effect.frames or min(reason.frames) <= max(effect.frames)

@@ -8,8 +8,9 @@ effect: ack-lost and resend-stored report them. After the restart of a broker it
 
 ## On the wire
 
-FIN or RST from the broker on its connections; SYNs that are answered with RST, or CONNECTs without a response; then a
-CONNECTED, if the broker became available again.
+Often LOOKUPs that are refused with MetadataError or ServiceNotReady; then FIN or RST from the broker on its
+connections; SYNs that are answered with RST, or CONNECTs without a response; then a CONNECTED, if the broker became
+available again.
 
 ## What would disprove it
 
@@ -29,7 +30,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import host_subject, place
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.finding_text import at, certainty, count_of, error_message, span, when, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import HostRecord, Outage
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
@@ -59,11 +60,12 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
     over = outage.until_ns >= 0
     doubts = host.doubts - {"start", "end"}
     events = [
-        f"{count_of(seen.count, 'connection')} {'was' if seen.count == 1 else 'were'} {what}"
-        for seen, what in (
-            (outage.lost, "lost"),
-            (outage.refused, f"refused (first in {outage.refused.sample})"),
-            (outage.unanswered, "closed without a response"),
+        f"{count_of(seen.count, noun)} {'was' if seen.count == 1 else 'were'} {what}"
+        for seen, noun, what in (
+            (outage.not_ready, "lookup", f"refused ({error_message(outage.not_ready.sample).rstrip('.')})"),
+            (outage.lost, "connection", "lost"),
+            (outage.refused, "connection", f"refused (first in {outage.refused.sample})"),
+            (outage.unanswered, "connection", "closed without a response"),
         )
         if seen.count
     ]
@@ -78,11 +80,12 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
         f"Server {place(host.server)} was not available to client {host.client} for {lasted}, {until}: "
         f"{', '.join(events)}.",
         outage.since_ns,
-        [*outage.lost.frames, *outage.unanswered.frames, outage.until_frame],
+        [*outage.not_ready.frames[:2], *outage.lost.frames, *outage.unanswered.frames, outage.until_frame],
         "A connection of another client that works in this time would disprove the finding." + why_unsure(doubts),
         "Check the log of the broker, and whether its process was restarted.",
         str(number) if number else "",
-        count=outage.lost.count + outage.refused.count + outage.unanswered.count,
+        count=outage.attempts,
+        until_ns=max(0, outage.until_ns),
     )
 
 

@@ -99,6 +99,6 @@ RULE = Rule(
     title="a consumer that has permits and a backlog but receives nothing from the broker",
     issue="apache/pulsar#26164",
     evaluate=evaluate,
-    because_of=("transaction-open",),
+    because_of=("transaction-open", "broker-unavailable"),
     thresholds=(_DURATION,),
 )

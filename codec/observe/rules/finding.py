@@ -109,6 +109,8 @@ class Finding:
     """A word that distinguishes findings of one rule about one subject; often empty."""
     count: int = 0
     """Number of affected messages, requests, connections, …, as in ``what``; 0 if nothing is counted."""
+    until_ns: int = 0
+    """When the problem ended; 0 if it continues or if the end is unknown."""
 
     def __post_init__(self) -> None:
         self.what = self.what[:1].upper() + self.what[1:]

@@ -128,10 +128,13 @@ def test_a_broker_that_does_not_answer(pcli, broker, small_captures, command, ur
 
 @pytest.mark.parametrize("fail_on", [(), ("--fail-on", "any")])
 def test_the_json_form_contains_the_error(pcli, small_captures, fail_on):
-    arguments = ("-r", small_captures / NO_FLOW, "--admin", "http://127.0.0.1:1", "-T", "json", *fail_on)
-    result = pcli("diagnose", *arguments)
+    arguments = ("-r", small_captures / NO_FLOW, "--admin", "http://127.0.0.1:1", *fail_on)
+    result = pcli("diagnose", *arguments, "-T", "json")
     assert result.code == 2
-    assert "connection refused" in json.loads(result.out)["admin"]["error"]
+    admin = json.loads(result.out)["admin"]
+    assert "connection refused" in admin["error"]
+    lines = [json.loads(line) for line in pcli("diagnose", *arguments, "-T", "ndjson").out.splitlines()]
+    assert [line.get("admin") for line in lines[-1:]] == [admin]
 
 
 def test_credentials(pcli, small_captures):

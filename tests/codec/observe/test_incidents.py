@@ -6,6 +6,7 @@ from pcli.codec.observe.incidents import Place, incidents_of
 from pcli.codec.observe.rules import RULES
 from pcli.codec.observe.rules.finding import Cause, Finding
 
+SECOND = 1_000_000_000
 SERVER = "10.0.0.1:6650"
 OUTAGE = {"client": "10.0.0.9", "server": SERVER}
 
@@ -39,6 +40,15 @@ def test_another_broker_or_an_earlier_event_is_no_effect(finding, servers, frame
     assert [(one.root.rule, one.effects, one.certainty) for one in incidents] == [
         ("broker-unavailable", [], "certain"), ("ack-lost", [], "certain"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("until", "effects"), [(0, 1), (1000, 1), (400, 0)])
+def test_an_effect_follows_shortly_after_the_end_of_the_problem(finding, until, effects):
+    outage = finding("broker-unavailable", **OUTAGE)
+    outage.until_ns = until * SECOND
+    slow = finding("slow-answers", frames=[9], since=1050 * SECOND, stream=3)
+    incidents = incidents_of([outage, slow], {id(slow): Place(servers=frozenset([SERVER]))})
+    assert len(incidents[0].effects) == effects
 
 
 def test_a_finding_about_a_connection(finding):

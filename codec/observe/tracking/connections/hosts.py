@@ -4,6 +4,8 @@ Rules of this file
 1. A host is a client address with a server address and port. Client ports change with each attempt.
 2. An outage begins when the server closes or resets a connection, or when an attempt fails, and ends with the next
    CONNECTED. It is kept if attempts failed in between (Outage.certain).
+3. A broker that shuts down refuses lookups before it closes its connections. Such lookups belong to the outage if less
+   than PAUSE_NS separates them from each other and from the outage.
 """
 
 from __future__ import annotations
@@ -21,16 +23,21 @@ from pcli.codec.observe.tracking.records.connection_records import (
 )
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = ["MAX_HOSTS", "Hosts", "is_unanswered"]
+__all__ = ["MAX_HOSTS", "PAUSE_NS", "Hosts", "is_unanswered"]
 
 MAX_HOSTS: Final = 10_000
 """Maximum number of hosts; the oldest are evicted first."""
+
+PAUSE_NS: Final = 10_000_000_000
+"""Maximum time in ns between a lookup that a broker refuses because it shuts down and the next event of the outage."""
 
 _PATIENCE_NS: Final = 1_000_000_000
 """Minimum time in ns that a client waits for a response before its attempt counts as failed."""
 
 _RECENT: Final = 64
 _DENIALS: Final = ("AuthenticationError", "AuthorizationError")
+_NOT_READY: Final = ("MetadataError", "ServiceNotReady")
+_LOOKUPS: Final = ("LOOKUP", "PARTITIONED_METADATA")
 
 Exchange = tuple[int, int]
 """Frames of a request (0 if unknown) and of its response."""
@@ -102,8 +109,11 @@ class Hosts:
     def denied(
         self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
     ) -> None:
-        """Count an error response that denies authentication or authorization."""
-        if error in _DENIALS:
+        """Count an error response that denies access, or that shows that the server is not ready."""
+        if error in _NOT_READY and command in _LOOKUPS:
+            host = self.of(connection.client, connection.server)
+            _outage(host, time_ns).not_ready.add(time_ns, *frames, sample=message)
+        elif error in _DENIALS:
             host = self.of(connection.client, connection.server)
             denied = host.denied.setdefault(f"{error} {command}", Occurrences())
             denied.add(time_ns, *frames, sample=message)
@@ -119,7 +129,8 @@ def is_unanswered(connection: ConnectionRecord) -> bool:
 
 
 def _outage(host: HostRecord, time_ns: int) -> Outage:
-    """Return the current outage of a host; begin one if there is none."""
-    if host.outage is None:
-        host.outage = Outage(time_ns)
-    return host.outage
+    """Return the current outage of a host; begin one if there is none, or if it only has lookups long before."""
+    outage = host.outage
+    if outage is None or (0 < outage.not_ready.last_ns < time_ns - PAUSE_NS and not outage.attempts):
+        outage = host.outage = Outage(time_ns)
+    return outage

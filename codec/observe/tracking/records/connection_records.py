@@ -113,10 +113,12 @@ class Outage:
     """A time in which a client could not connect to a server."""
 
     since_ns: int
-    """Time at which the first connection was lost, or the first attempt failed."""
+    """Time at which the first lookup was refused, the first connection was lost, or the first attempt failed."""
     until_ns: int = -1
     """Time of the next CONNECTED; -1 if there is none."""
     until_frame: int = 0
+    not_ready: Occurrences = field(default_factory=Occurrences)
+    """Lookups that the server refused because it was not ready; the sample is the message."""
     lost: Occurrences = field(default_factory=Occurrences)
     """Connections that the server closed or reset, or on which it did not answer a PING; the frame is the last of
     each."""
@@ -124,6 +126,11 @@ class Outage:
     """SYNs answered with RST; the sample is the first packet."""
     unanswered: Occurrences = field(default_factory=Occurrences)
     """Connections that ended without a frame from the server for a second or longer; the frame is the last of each."""
+
+    @property
+    def attempts(self) -> int:
+        """Number of lost connections and failed attempts."""
+        return self.lost.count + self.refused.count + self.unanswered.count
 
     @property
     def certain(self) -> bool:

@@ -31,6 +31,13 @@ def test_a_restarted_broker(evaluate, host, outage, counted):
     assert found.frames == [40, 41, 50, 90]
 
 
+def test_lookups_while_the_broker_shuts_down(evaluate, host, outage, counted):
+    refused = counted(9, 20, 21, 22, 23, sample="No available broker found.")
+    [found] = evaluate("broker-unavailable", host(outage(8, not_ready=refused, unanswered=counted(1, 50))))
+    assert "9 lookups were refused (No available broker found), 1 connection was closed" in found.what
+    assert found.frames == [20, 21, 50, 90]
+
+
 def test_a_broker_that_does_not_come_back(evaluate, host, outage, counted):
     one = host()
     one.outage = outage(refused=counted(2, sample="packet 7"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pcli.codec.observe.tracking.connections import hosts
 
 
@@ -71,6 +73,22 @@ def test_an_outage(wire):
     assert host.outage is None
     assert (outage.lost.count, outage.refused.count, outage.unanswered.count) == (2, 2, 1)
     assert (outage.since_ns, outage.until_frame) == (host.ends["reset_broker"].first_ns, 7)
+
+
+@pytest.mark.parametrize(("pause", "lookups"), [(2, 1), (20, 0)])
+def test_a_lookup_that_is_refused_before_the_end_of_the_connection(wire, say, pause, lookups):
+    wire.hello()
+    wire.client(say("LookupTopic"))
+    wire.broker(say("LookupTopicResponse", response=2, error=1, message="No available broker found."))
+    began_ns = wire.conversation.now
+    wire.wait(pause)
+    wire.end(client=False)
+    for number in (1, 2):
+        wire.end(number, client=False, reset=True, refused=True, silent=True)
+    wire.hello(on=3)
+    [outage] = wire.host().outages
+    assert (outage.not_ready.count, outage.lost.count, outage.refused.count) == (lookups, 1, 2)
+    assert (outage.since_ns == began_ns) == bool(lookups)
 
 
 def test_reconnects_without_failed_attempts_are_no_outage(wire):
