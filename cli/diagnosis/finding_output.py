@@ -110,6 +110,10 @@ class FindingText:
         """Return the start of the finding in seconds since the first frame; None if unknown."""
         return None if finding.since_ns <= 0 else self.seconds(finding.since_ns)
 
+    def until(self, finding: Finding) -> float | None:
+        """Return the end of the finding in seconds since the first frame; None if it continues or is unknown."""
+        return None if finding.until_ns <= 0 else self.seconds(finding.until_ns)
+
     def severity(self, severity: str) -> str:
         """Return a severity in capital letters, with its colour if there are colours."""
         word = severity.upper()
@@ -120,12 +124,19 @@ class FindingText:
         return words if self.packets is None else self.packets.label(words)
 
     def head(self, finding: Finding) -> str:
-        """Return a title such as ``stuck-no-permits, since 4.213 s: certain``."""
-        since = self.since(finding)
-        when = "" if since is None else f", since {since:.3f} s"
-        if since is not None and since < 0:  # TCP packets precede the first frame
-            when = f", since {-since:.3f} s before the first frame"
-        return f"{finding.rule}{when}: {finding.certainty}"
+        """Return a title such as ``stuck-no-permits, since 4.213 s (fact: certain)``."""
+        return f"{finding.rule}{self.when(finding)} (fact: {finding.certainty})"
+
+    def when(self, finding: Finding) -> str:
+        """Return ``, since 4.2 s``, ``, at 4.2 s`` or ``, 4.2 s to 5.1 s``; empty if the start is unknown."""
+        since, until = self.since(finding), self.until(finding)
+        if since is None:
+            return ""
+        if since < 0:  # TCP packets precede the first frame
+            return f", since {-since:.3f} s before the first frame"
+        if until is None:
+            return f", since {since:.3f} s"
+        return f", at {since:.3f} s" if until == since else f", {since:.3f} s to {until:.3f} s"
 
 
 def incidents_text(incidents: Sequence[Incident], wanted: Collection[Finding], text: FindingText) -> str:
@@ -138,7 +149,7 @@ def incidents_text(incidents: Sequence[Incident], wanted: Collection[Finding], t
         if one.effects:
             severity = text.severity(one.severity)
             parts += [
-                f"{severity}  incident: {one.certainty}",
+                f"{severity}  incident with {len(one.findings)} findings{text.when(one.root)} ({one.certainty})",
                 *wrapped("  ", text.label(one.summary()), text.width),
                 "",
             ]
@@ -248,6 +259,7 @@ def finding_row(finding: Finding, text: FindingText) -> dict[str, Any]:
         "what": finding.what,
         "count": finding.count,
         "since": text.since(finding),
+        "until": text.until(finding),
         "frames": [text.frame(number) for number in finding.frames],
         "command": text.command(finding),
         "opposite": finding.opposite,

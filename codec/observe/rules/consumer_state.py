@@ -55,6 +55,11 @@ class Stop(NamedTuple):
     over_frame: int
     """The frame that ended the stop; 0 if it has not ended."""
 
+    @property
+    def until_ns(self) -> int:
+        """Time at which the stop ended; 0 if it has not ended."""
+        return self.since_ns + self.lasted_ns if self.over_frame else 0
+
 
 def stop_of(duration: StateDuration, consumer: ConsumerRecord, moment: Moment, least_ns: int = STOP_NS) -> Stop | None:
     """Return the current stop, the stop at the end of the session, or the longest stop; None if there was none.

@@ -89,6 +89,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "A MESSAGE to this consumer in that time would disprove the finding; there is none." + why_unsure(doubts),
         "Run `topics stats` and `stats-internal` while the problem lasts, and search the broker's log for failed reads "
         "before you unload the topic.",
+        until_ns=stop.until_ns,
     )
 
 

@@ -11,15 +11,23 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 
 __all__ = ["cause_of_error", "succeeded_later"]
 
-_BROKERS: Final = frozenset(("ServiceNotReady", "MetadataError", "PersistenceError", "TooManyRequests", "UnknownError"))
+_BROKERS: Final = frozenset(("PersistenceError", "TooManyRequests", "UnknownError"))
 """Errors caused by the broker's state rather than by the request."""
 
+_NOT_READY: Final = frozenset(("ServiceNotReady", "MetadataError"))
+"""Errors of a broker that starts, shuts down or moves a topic."""
 
 _NETWORK: Final = Cause(
     "network", "likely", ("a client that computes a wrong checksum",), "A capture on the client's host."
 )
 _BROKER: Final = Cause(
     "broker", "likely", ("a limit or a policy that the request exceeds",), "The broker's log at that time."
+)
+_UNREADY: Final = Cause(
+    "broker",
+    "likely",
+    ("a metadata store that is not available",),
+    "The broker's log at that time, and whether its process was restarted.",
 )
 _APPLICATION: Final = Cause(
     "application",
@@ -33,6 +41,8 @@ def cause_of_error(error: str) -> Cause:
     """Return the application as cause, unless the broker's state or damage in transit caused the ServerError."""
     if error == "ChecksumError":
         return _NETWORK
+    if error in _NOT_READY:
+        return _UNREADY
     return _BROKER if error in _BROKERS else _APPLICATION
 
 

@@ -63,12 +63,15 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         _NO_PERMITS,
         subscription_subject(subscription),
         f"The broker dropped {count_of(seen.count, 'message')} for {about_subscription(subscription)}: no attached "
-        f"consumer had permits when they arrived ({frames_text(seen.frames)}). The topic is not persistent.",
+        f"consumer had permits when they arrived ({frames_text(seen.frames)}). The topic is not persistent, so they "
+        "are lost.",
         seen.first_ns,
         seen.frames,
-        "A FLOW before these SENDs would disprove the finding; there is none." + why_unsure(doubts),
+        "A consumer with permits at the time of these SENDs would disprove the finding; there was none."
+        + why_unsure(doubts),
         "Use a larger receiver queue or more consumers, or a persistent topic if no message may be lost.",
         count=seen.count,
+        until_ns=seen.last_ns,
     )
 
 

@@ -95,7 +95,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         f"the oldest{oldest} was delivered {since}; {compared}.",
         consumer.never_acked_oldest_ns,
         [*kept.frames, consumer.last_ack_frame],
-        f"An ACK that covers them would disprove the finding; there is none in the observed {span(age)}."
+        f"An ACK after their last delivery would disprove the finding; there is none in the observed {span(age)}."
         + why_unsure(doubts),
         "`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the "
         "oldest message.",

@@ -109,6 +109,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "Check what the application was doing at that time. If processing is slow by design, a smaller receiver queue "
         "leaves more messages for other consumers. If the application is paused on purpose, nothing is wrong.",
         count=held(consumer),
+        until_ns=stop.until_ns,
     )
 
 

@@ -73,7 +73,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             seen,
             "was refused",
             succeeded_later(producer, seen),
-            "A later PRODUCER that succeeds would resolve this; there is none.",
+            "A later PRODUCER of the same producer that succeeds would resolve this; there is none.",
             error,
         )
     for error, seen in producer.send_errors.items():
@@ -107,10 +107,18 @@ def _finding(
         seen.first_ns,
         seen.frames,
         recovered or missing,
-        "Nothing." if sealed else _ADVICE.get(error, "The error message names the reason."),
+        "Nothing." if sealed else _advice(error, seen.sample),
         cause,
         count=seen.count,
+        until_ns=seen.last_ns,
     )
+
+
+def _advice(error: str, message: str) -> str:
+    """Return what to do. Brokers send ProducerBusy for both a used name and exclusive access of another producer."""
+    if error == "ProducerBusy" and "exclusive producer" in message:
+        error = "ProducerFenced"
+    return _ADVICE.get(error, "The error message names the reason.")
 
 
 RULE = Rule(

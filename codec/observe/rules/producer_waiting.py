@@ -40,7 +40,7 @@ _DURATION: Final = Threshold("producer-waiting.duration", 1_000_000_000, "minimu
 _FENCED: Final = Cause(
     "application",
     "likely",
-    ("another producer with ExclusiveWithFencing on a connection that was not captured",),
+    ("a producer with ExclusiveWithFencing on a connection that was not captured",),
     "The publishers in `topics stats`.",
 )
 
@@ -73,6 +73,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         + why_unsure(doubts),
         "Nothing, if the application intends to wait. Otherwise find out which application has exclusive access.",
         "fenced" if fencing is not None else "",
+        until_ns=0 if now else since_ns + lasted,
     )
 
 

@@ -82,6 +82,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
             "The error message names the reason.",
             f"{error}-resolved" if resolved else error,
             count=count,
+            until_ns=max(seen.last_ns for seen in by_topic.values()),
         )
 
 

@@ -52,13 +52,13 @@ _SUSPENDED: Final = Cause(
 _SLOW: Final = Cause(
     "broker",
     "likely",
-    (
-        "a publish rate limit",
-        "a topic that was being loaded",
-        "a network that delayed the packets",
-    ),
+    ("a network that delayed the packets",),
     "A capture on the broker's host, and the broker's log at that time.",
 )
+_REASONS: Final = {"SEND": "a publish rate limit"} | dict.fromkeys(
+    ("LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SUBSCRIBE"), "a topic that was being loaded"
+)
+"""A further cause of slow responses, by request."""
 
 TIMEOUT_NS: Final = 30_000_000_000
 """Default timeout of clients."""
@@ -72,13 +72,12 @@ _THROTTLED: Final = (
 _TOPIC_LOADING: Final = (
     "The first request for a topic waits until the broker has loaded it; later requests do not wait."
 )
+_OTHERS: Final = "Fast responses of the broker to other clients at that time would point to the network."
 
 
 _ANY_FRAME: Final = "Another frame of the client after the PING would disprove the finding: any frame answers a PING."
 
-_BROKER_ADVICE: Final = (
-    "Check the broker at that time: garbage collection, storage latency, a topic that was being loaded, rate limits."
-)
+_BROKER_ADVICE: Final = "Check the broker at that time: garbage collection, storage latency, rate limits."
 _CLIENT_ADVICE: Final = (
     "Check the client's process at that time: garbage collection, a suspended process or container, CPU limits."
 )
@@ -87,7 +86,14 @@ _CLIENT_ADVICE: Final = (
 def _opposite(exchange: ExchangeRecord) -> str:
     if exchange.slowest_by_client:
         return _ANY_FRAME
-    return _THROTTLED if exchange.type == "SEND" else _TOPIC_LOADING
+    return _THROTTLED if exchange.type == "SEND" else _TOPIC_LOADING if exchange.type in _REASONS else _OTHERS
+
+
+def _cause(exchange: ExchangeRecord) -> Cause:
+    if exchange.slowest_by_client:
+        return _SUSPENDED
+    more = _REASONS.get(exchange.type)
+    return _SLOW if more is None else _SLOW._replace(alternatives=(more, *_SLOW.alternatives))
 
 
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
@@ -102,7 +108,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         "slow-answers",
         severity,
         "likely" if exchange.doubts - {"start", "end"} else "certain",
-        _SUSPENDED if exchange.slowest_by_client else _SLOW,
+        _cause(exchange),
         exchange_subject(exchange),
         f"{slow.count} of {count_of(exchange.answered, 'response')} to {exchange.type} on connection {exchange.stream} "
         f"took longer than {bound}; the slowest response took {span(longest)}.",
@@ -111,6 +117,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         _opposite(exchange) + why_unsure(exchange.doubts),
         _CLIENT_ADVICE if exchange.slowest_by_client else _BROKER_ADVICE,
         count=slow.count,
+        until_ns=slow.last_ns,
     )
 
 

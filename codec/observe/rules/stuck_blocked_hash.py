@@ -87,6 +87,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         + why_unsure(doubts),
         "Find out why the holder does not acknowledge its messages. If receiver queues are smaller, keys are "
         "reassigned sooner.",
+        until_ns=0 if lasts else since + lasted,
     )
 
 

@@ -111,6 +111,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "messages that cannot be processed (negative acknowledgement, dead letter policy). The limit is set by "
         f"{_limit(consumer)}.",
         count=blocked_at,
+        until_ns=stop.until_ns,
     )
 
 

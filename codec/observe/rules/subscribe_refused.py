@@ -45,6 +45,10 @@ __all__ = ["RULE"]
 _OTHERS: Final = frozenset(("IncompatibleSchema", "AuthenticationError", "AuthorizationError"))
 """Errors that have separate rules."""
 
+_ADVICE: Final = {
+    "ConsumerBusy": "`topics stats` lists the attached consumers: close the other one, or use another subscription."
+}
+
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for each error."""
@@ -63,9 +67,10 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             seen.first_ns,
             seen.frames,
             later or "A SUBSCRIBE that succeeds later would resolve this; there is none.",
-            "The error message names the reason; `topics stats` lists the attached consumers.",
+            _ADVICE.get(error, "The error message names the reason."),
             error,
             count=seen.count,
+            until_ns=seen.last_ns,
         )
 
 

@@ -96,6 +96,12 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
     cell("what", TEXT, "the problem with its figures", lambda one: one.finding.what),
     cell("count", LONG, "number of affected messages, requests, …, as in what", lambda one: known(one.finding.count)),
     cell("since_ns", LONG, "time at which the problem began", lambda one: known(one.finding.since_ns)),
+    cell(
+        "until_ns",
+        LONG,
+        "time at which the problem ended; null if it continues or the end is unknown",
+        lambda one: known(one.finding.until_ns),
+    ),
     cell("topic", TEXT, "value from the subject", _in("topic")),
     cell("subscription", TEXT, "value from the subject", _in("subscription")),
     cell("consumer", TEXT, "value from the subject", _in("consumer")),
@@ -133,6 +139,7 @@ def _found(row: dict[str, Any]) -> FindingRow:
     finding = Finding(
         row["rule"], row["severity"], row["certainty"], cause, subject, row["what"], row["since_ns"] or 0,
         row["frames"], row["opposite"] or "", row["advice"] or "", row["variant"] or "", row["count"] or 0,
+        row["until_ns"] or 0,
     )  # fmt: skip
     return FindingRow(finding, row["last_frame"] or 0)
 

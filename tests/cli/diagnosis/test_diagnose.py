@@ -42,7 +42,7 @@ def test_text_of_a_finding(pcli, no_flow):
     done = pcli("diagnose", "-r", no_flow, "--only", "stuck-no-permits")
     assert done.code == 0
     assert done.lines[:5] == [
-        "ERROR  stuck-no-permits, since 0.639 s: certain",
+        "ERROR  stuck-no-permits, since 0.639 s (fact: certain)",
         "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW in the 2.1 s since it",
         "  subscribed in frame 22. The backlog is unknown.",
         "    frame 22  packet 32, 0.639 s  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
@@ -233,7 +233,7 @@ def test_live_findings_are_printed_once_as_they_arise(broker, listening):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert process.returncode == 1, err
-    assert first.startswith("ERROR  subscribe-refused, since ")
+    assert first.startswith("ERROR  subscribe-refused, at ")
     assert "ERROR  " not in out
     assert out.splitlines()[-1].startswith("1 finding (1 error) in ")
 
