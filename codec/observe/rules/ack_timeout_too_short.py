@@ -57,8 +57,9 @@ _TIMEOUT: Final = Cause(
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if entries are processed after the age at which redelivery is requested."""
     subscription = consumer.subscription
-    seen = None if subscription is None else subscription.again.get("ack_timeout")
-    if seen is None or not consumer.hold_ages or not consumer.ack_ages.count:
+    again = {} if subscription is None else subscription.again
+    seen = [tally for name in ("ack_timeout", "requested") if (tally := again.get(name)) is not None]
+    if not seen or not consumer.hold_ages or not consumer.ack_ages.count:
         return
     time_out, twice = round(median(consumer.hold_ages)), consumer.acked_twice
     if consumer.ack_age_max_ns >= time_out:
@@ -79,7 +80,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         f"({count_of(consumer.asked_again.count, 'id')} so far) but {slow}: its acknowledgement timeout is "
         "shorter than its processing time.",
         consumer.asked_again.first_ns,
-        [*consumer.asked_again.frames, *seen.frames, *twice.frames],
+        [*consumer.asked_again.frames, *seen[0].frames, *twice.frames],
         "If no acknowledgement took as long as the timeout and no entry was acknowledged twice, the first deliveries "
         "were not processed at all." + why_unsure(doubts),
         "Set the timeout above the longest processing time, or use a smaller receiver queue.",

@@ -51,7 +51,7 @@ _DELIVERIES: Final = Threshold(
 )
 """If temporary problems last longer, the client should use a redelivery back-off."""
 
-_REQUESTED: Final = ("nack", "ack_timeout", "rewind")
+_REQUESTED: Final = ("nack", "ack_timeout", "requested", "rewind")
 """The causes of requested redeliveries. Only these indicate a problem with the message."""
 
 _DECRYPTION: Final = Cause(

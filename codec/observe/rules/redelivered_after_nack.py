@@ -40,7 +40,8 @@ _REDELIVERIES: Final = {
             "The configuration of the consumer: ackTimeout and negativeAckRedeliveryDelay.",
         ),
         "because the consumer requested redelivery (negative acknowledgement)",
-        "Similar ages at the redelivery requests would indicate an acknowledgement timeout; the ages differ.",
+        "An acknowledgement timeout requests all messages of the same age, at least 1 s old (10 s with C++ and "
+        "Python); these requests differ.",
         "Check the application's log for the reason. A back-off and a dead letter policy limit the redeliveries.",
         "likely",
         "",

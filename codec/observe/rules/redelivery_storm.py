@@ -50,7 +50,7 @@ _REQUESTED: Final = Cause(
     "The application's log, or a thread dump of its process, at that time.",
 )
 
-_REPEATABLE: Final = ("nack", "ack_timeout", "rewind", "twice")
+_REPEATABLE: Final = ("nack", "ack_timeout", "requested", "rewind", "twice")
 """Causes that can continue indefinitely, unlike seeks and reconnects."""
 
 

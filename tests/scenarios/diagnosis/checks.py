@@ -23,6 +23,7 @@ _NEEDS: dict[str, set[str]] = {
     "standby": {"Failover"},
     "messages-dropped": {"non-persistent"},
     "redelivered-after-ack-timeout": {"ack_timeout_ms"},
+    "redelivered-after-ack-timeout requested": {"ack_timeout_ms", "nack"},
     "ack-timeout-too-short": {"ack_timeout_ms"},
     "redelivered-after-nack": {"nack"},
     "redelivered-after-abort": {"transaction"},
@@ -79,6 +80,9 @@ _NEEDS: dict[str, set[str]] = {
 }
 """What must happen before a finding can be true: one of these features, by rule, or by rule and variant."""
 
+_REQUESTED = ("redelivered-after-nack", "redelivered-after-ack-timeout")
+"""Rules for which a finding with the variant `requested`, whose cause is only possible, is right."""
+
 _FIGURES = ("msgBacklog", "unackedMessages", "msgOutCounter")
 _FIGURES_OF_CONSUMERS = ("unackedMessages", "msgOutCounter", "availablePermits", "blockedConsumerOnUnackedMsgs")
 
@@ -132,7 +136,8 @@ def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Ou
     candidates = [
         number
         for number, found in enumerate(findings)
-        if found.rule == problem.rule and problem.subject.items() <= found.subject.items()
+        if (found.rule == problem.rule or _is_undecided(found, problem))
+        and problem.subject.items() <= found.subject.items()
     ]
     explained.update(candidates)
     if not candidates:
@@ -141,16 +146,23 @@ def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Ou
         (findings[one] for one in candidates if findings[one].variant == problem.variant), findings[candidates[0]]
     )
     if found.culprit not in problem.culprit.split("|") or (
-        problem.variant and found.variant and found.variant != problem.variant
+        problem.variant and found.variant and found.variant != problem.variant and not _is_undecided(found, problem)
     ):
         expected = f"{problem.culprit} {problem.variant}".strip()
         return Outcome(problem.rule, "wrong cause", f"expected {expected}; {found}")
     if problem.count is not None:
         match = re.search(problem.pattern, found.text)
         counts = [found.count, int(match[1]) if match else None]
+        if problem.rule in _REQUESTED:
+            counts.append(sum(findings[one].count for one in candidates))
         if not any(count is not None and problem.count[0] <= count <= problem.count[1] for count in counts):
             return Outcome(problem.rule, "wrong count", f"expected {problem.count}; {found}")
     return Outcome(problem.rule, "right")
+
+
+def _is_undecided(found: Found, problem: Problem) -> bool:
+    """Return whether a finding leaves open which of the two requests of a consumer caused redeliveries."""
+    return problem.rule in _REQUESTED and found.variant == "requested" and found.cause_certainty == "possible"
 
 
 def _unexpected(found: Found, plan: Plan) -> Iterator[Outcome]:

@@ -16,6 +16,7 @@ __all__ = ["AGAIN", "KeyRecord", "SubscriptionRecord", "TopicRecord"]
 AGAIN: dict[str, str] = {
     "nack": "the consumer requested it (negative acknowledgement)",
     "ack_timeout": "the consumer requested it because the acknowledgement timeout expired",
+    "requested": "the consumer requested it: the acknowledgement timeout expired, or a negative acknowledgement",
     "rewind": "the consumer requested all its messages (REDELIVER without ids)",
     "takeover": "another consumer became active (Failover)",
     "left": "the client closed the consumer that held the message",

@@ -67,7 +67,8 @@ class AckEffects:
         self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
         self.repeated = 0
-        """Entries that were already acknowledged and had been redelivered after an ack timeout."""
+        """Entries that were already acknowledged and had been redelivered after a request that may
+        be an ack timeout."""
         self.recorded_ack: Ack | None = None
         """The Ack recorded when the ACK was sent, if the ACK belongs to a transaction."""
 
@@ -141,18 +142,18 @@ class AckEffects:
             if subscription.keys is not None:
                 subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
         if known:
-            self.repeated += self._is_redelivered_by_timeout(at)
+            self.repeated += self._was_requested(at)
         else:
             self.messages += left
             subscription.ack(at)
             subscription.note_done(at, self.frame)
             self.acknowledged.append(at)
 
-    def _is_redelivered_by_timeout(self, at: Position) -> bool:
+    def _was_requested(self, at: Position) -> bool:
         topic = self.subscription.topic
         lifecycle = topic.lifecycles.get(at) or topic.complete.get(at)
         deliveries = lifecycle.deliveries.get(self.subscription.record.name) if lifecycle is not None else None
-        return bool(deliveries and deliveries[-1].why == "ack_timeout")
+        return bool(deliveries and deliveries[-1].why in ("requested", "ack_timeout"))
 
     def _part(self, at: Position, bits: int, kind: str) -> None:
         subscription = self.subscription

@@ -16,7 +16,7 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Ack
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS, AckEffects, Id
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
-from pcli.codec.observe.tracking.subscriptions.redelivery import abort_acks
+from pcli.codec.observe.tracking.subscriptions.redelivery import abort_acks, explain_by_acks
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import set_of
@@ -53,7 +53,7 @@ class Acks:
         elif len(ids) == 1 and not consumer.subscription.individual:
             (ledger, entry), bits = ids[0]
             effects.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, before the first entry
-        _credit(record, effects)
+        _credit(consumer.subscription, record, effects)
         error = facts.command.get("pulsar.ack.validation_error", "") if hot is None else ""
         if error:
             discarded = record.validation.setdefault(error, Occurrences())
@@ -110,7 +110,7 @@ class Acks:
             effects = AckEffects(subscription, frame, time_ns)
             effects.recorded_ack = one.ack
             (effects.cumulative if one.cumulative else effects.one)(one.at, one.bits)
-            _credit(record, effects)
+            _credit(subscription, record, effects)
             for at in effects.acknowledged:
                 self._lifecycles.remove_if_acknowledged(subscription.topic, at)
             if subscription.individual:
@@ -122,10 +122,11 @@ class Acks:
             self._lifecycles.remove_if_acknowledged(consumer.subscription.topic, at)
 
 
-def _credit(record: ConsumerRecord, effects: AckEffects) -> None:
+def _credit(subscription: SubscriptionState, record: ConsumerRecord, effects: AckEffects) -> None:
     """Add the acknowledged messages to a consumer's counts."""
     if effects.repeated:
         record.acked_twice.add(effects.now, effects.frame, count=effects.repeated)
+        explain_by_acks(subscription, record)
     if effects.entries or effects.messages:
         record.acked += effects.messages
         record.ack_ages.add(effects.now, effects.frame, count=effects.entries)

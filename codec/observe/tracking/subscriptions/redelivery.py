@@ -4,13 +4,15 @@ Rules of this file
 1. The cause is stored in `Delivery.taken` when the broker takes a delivery back. It is counted when the entry is
    delivered again. If the entry was acknowledged before, the ACK was lost, and the redelivery is counted in
    `ConsumerRecord.acked_but_back`.
-2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. The cause is an ack timeout if
+2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. It may be an ack timeout if
    the messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages of messages with
    the same redelivery count differ by at most TICK_NS in all such requests of the consumer (a backoff depends on the
    count), and if the consumer holds no message that was delivered before one in the request and is not in the request.
-   The client checks for timeouts once per tick, so two requests within half a tick are negative acknowledgements. A
-   message that was negatively acknowledged before is assumed to be negatively acknowledged again. An application that
-   negatively acknowledges all messages after the same long delay cannot be distinguished from an ack timeout.
+   A message that was negatively acknowledged before is assumed to be negatively acknowledged again. All other requests
+   are negative acknowledgements.
+   An application that negatively acknowledges all messages at once, with a delay (60 s by default) or a back-off, sends
+   the same frames as an ack timeout. The cause of such a request is "requested". It is "ack_timeout" if the consumer
+   acknowledged both deliveries of an entry: an application does not acknowledge a delivery that it has rejected.
 3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
    (PersistentDispatcherSingleActiveConsumer).
 4. After an abort the broker redelivers before the coordinator responds to the client. It aborts a transaction after its
@@ -39,6 +41,7 @@ __all__ = [
     "TICK_NS",
     "UNSTORED_NS",
     "abort_acks",
+    "explain_by_acks",
     "explain_by_end",
     "record_redelivery",
     "record_redelivery_after_reset",
@@ -68,11 +71,11 @@ MAX_IDS: Final = 1_000
 MAX_AGES: Final = 64
 """Maximum number of ages that are kept per consumer."""
 
-_REQUESTS: Final = frozenset({"nack", "ack_timeout", "rewind"})
+_REQUESTS: Final = frozenset({"nack", "ack_timeout", "requested", "rewind"})
 """Causes that are requests of the consumer."""
 
-_REVISABLE: Final = frozenset({"twice", "ack_timeout"})
-"""Causes that a later frame can disprove."""
+_REVISABLE: Final = frozenset({"twice", "requested"})
+"""Causes that a later frame can replace."""
 
 _WORST: Final = 8
 _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
@@ -103,13 +106,12 @@ def take_back(
 def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
     """Process REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     record, subscription, frame = consumer.record, consumer.subscription, facts.frame
-    before_ns = record.asked_again.last_ns
     ids: list[dict[str, Any]] = facts.command.get(_IDS, [])
     (record.asked_again if ids else record.asked_all).add(frame.time_ns, frame.number, count=max(1, len(ids)))
     record.blocked.end(frame.time_ns, frame.number)
     wanted = [(one.get("ledgerId", -1), one.get("entryId", -1)) for one in ids]
     if ids and (subscription.individual or subscription.unidentified):
-        _redeliver_ids(consumer, wanted, frame, before_ns)
+        _redeliver_ids(consumer, wanted, frame)
         return
     if not subscription.individual and record.active is False:
         return  # only the active consumer resets the cursor (PersistentDispatcherSingleActiveConsumer)
@@ -163,7 +165,7 @@ def _abort_by_redelivery(subscription: SubscriptionState, at: Position, time_ns:
             return
 
 
-def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any, before_ns: int) -> None:
+def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
     record, subscription = consumer.record, consumer.subscription
     pending = {at: subscription.pending_acks[at] for at in wanted if at in subscription.pending_acks}
     pending = {at: one for at, one in pending.items() if one.consumer is record}
@@ -172,22 +174,19 @@ def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: An
         if not delivery.why and len(record.hold_ages) < MAX_AGES:
             record.hold_ages.append(frame.time_ns - delivery.time_ns)
         delivery.again = (frame.number, frame.time_ns)
-    why = "ack_timeout" if held and _is_timeout(consumer, held, frame.time_ns) else "nack"
-    if why == "ack_timeout" and 0 < len(consumer.expired) < MAX_IDS and frame.time_ns - before_ns < TICK_NS // 2:
-        why, consumer.least_timeout = "nack", _NEVER_NS
-        _recount(subscription, "ack_timeout", "nack", record)
+    why = "requested" if held and _may_be_timeout(consumer, held, frame.time_ns) else "nack"
     # A negative acknowledgement of the oldest message looks like an ack timeout until the next request.
     if why == "nack":
         for delivery in consumer.expired:
-            if delivery.taken[0] == "ack_timeout":
+            if delivery.taken[0] == "requested":
                 delivery.taken = ("nack", delivery.taken[1])
-    consumer.expired = list(held.values()) if why == "ack_timeout" else []
+    consumer.expired = list(held.values()) if why == "requested" else []
     for at, delivery in pending.items():
         take_back(subscription, at, delivery, why, frame.time_ns, frame.number)
 
 
-def _is_timeout(consumer: AttachedConsumer, requested: dict[Position, Delivery], now_ns: int) -> bool:
-    """Return whether a REDELIVER of these deliveries was sent because the ack timeout expired (rule 2)."""
+def _may_be_timeout(consumer: AttachedConsumer, requested: dict[Position, Delivery], now_ns: int) -> bool:
+    """Return whether a REDELIVER of these deliveries may have been sent because the ack timeout expired (rule 2)."""
     ages = [now_ns - one.time_ns for one in requested.values()]
     if min(ages) < consumer.least_timeout or any(one.why == "nack" for one in requested.values()):
         return False
@@ -224,6 +223,8 @@ def record_redelivery(
         why = "reopened" if why == "left" else why
     record = subscription.record
     name = f"{at[0]}:{at[1]}"
+    if why == "requested" and last.consumer.acked_twice.count:
+        why = "ack_timeout"
     delivery.why, delivery.why_frame = why or "twice", cause
     if last.taken[0] or why in ("seek", "reset") or not _acked(last):
         messages = messages_in(lifecycle, delivery)
@@ -246,6 +247,11 @@ def explain_by_end(subscription: SubscriptionState, left: AttachedConsumer, why:
     The capture reader reports the end after the FINs of both sides, and the broker redelivers before its own FIN.
     """
     _recount(subscription, "twice", why, left.record, time_ns, frame)
+
+
+def explain_by_acks(subscription: SubscriptionState, consumer: ConsumerRecord) -> None:
+    """Correct the cause of the redeliveries that a consumer requested: it acknowledged both deliveries of an entry."""
+    _recount(subscription, "requested", "ack_timeout", consumer)
 
 
 def _recount(

@@ -86,7 +86,7 @@ class AttachedConsumer:
         self.timeouts: dict[int, tuple[int, int]] = {}
         """Minimum and maximum age of messages at possible ack timeouts of the consumer, by redelivery count."""
         self.expired: list[Delivery] = []
-        """Deliveries in the last REDELIVER, if an ack timeout is its assumed cause."""
+        """Deliveries in the last REDELIVER, if an ack timeout may be its cause."""
         self.unacked_offset = 0
         """Difference between the broker's count of unacknowledged messages and the number that the consumer holds: an
         ACK in a transaction reduces the count immediately, and an abort does not restore it.

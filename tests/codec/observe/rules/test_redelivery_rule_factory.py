@@ -8,6 +8,7 @@ from pcli.codec.observe.tracking.records.topic_records import AGAIN
 CAUSES = {
     "nack": ("redelivered-after-nack", "application", "likely", "note"),
     "ack_timeout": ("redelivered-after-ack-timeout", "application", "likely", "note"),
+    "requested": ("redelivered-after-ack-timeout", "application", "possible", "note"),
     "rewind": ("rewound", "application", "certain", "note"),
     "takeover": ("redelivered-after-reconnect", "broker", "certain", "note"),
     "left": ("redelivered-after-reconnect", "application", "certain", "note"),
