@@ -15,13 +15,13 @@ delivery of MESSAGE 7:10 with the same key.
 ## What would disprove it
 
 If SUBSCRIBE contains `allowOutOfOrderDelivery`, any order is allowed, and the finding is a note. A batch with several
-keys is dispatched by the key of its first message: producers must use key-based batching. This rule compares keys,
-whereas brokers compare the hashes of keys. Delayed messages arrive late on purpose.
+keys is dispatched by the key of its first message, and this rule compares only these keys. Brokers compare the hashes
+of keys. Delayed messages arrive late on purpose.
 
 ## What to do
 
-Check that producers batch by key. Otherwise report the problem with the broker's version, the dispatcher type (classic
-or not) and this capture. `pcli stats keys` shows which consumer held the key at which time.
+Report the problem with the broker's version, the dispatcher type (classic or not) and this capture. `pcli stats keys`
+shows which consumer held the key at which time.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _ORDER: Final = Cause(
     "broker",
     "likely",
     (
-        "a producer that puts messages with different keys into one batch",
-        "a policy that allows delivery out of order",
+        "a proxy that changed the order of the messages",
+        "a SUBSCRIBE before the capture that allows delivery out of order",
     ),
-    "The keys in the batches (`pcli dissect --payload`), and the policies of the namespace.",
+    "A capture on the broker's host.",
 )
 
 
@@ -90,7 +90,8 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
                 seen.frames,
                 "An ACK of the earlier messages, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove the finding."
                 + why_unsure(doubts),
-                "Check that producers batch by key. `pcli stats keys` shows which consumer held the key at which time.",
+                "Report the problem with the broker's version. `pcli stats keys` shows which consumer held the key at "
+                "which time.",
                 cause,
                 count=seen.count,
             )
