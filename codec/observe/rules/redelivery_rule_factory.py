@@ -31,7 +31,7 @@ __all__ = ["Redelivery", "redelivery_rule"]
 _MIN_FOR_WARNING: Final = 20
 """Minimum number of redelivered messages for a warning."""
 
-_EFFECT: Final = ("message was redelivered", "messages were redelivered")
+_EFFECT: Final = ("redelivery occurred", "redeliveries occurred")
 
 _PROCESS_ENDED: Final = Cause(
     "application",
@@ -48,7 +48,7 @@ class Redelivery(NamedTuple):
     cause: Cause | None
     """None: the side that broke the connection."""
     because: str
-    """The text after "were redelivered": ``after the topic was unloaded``."""
+    """The text after "were redelivered 2 times": ``after the topic was unloaded``."""
     opposite: str
     advice: str
     certainty: str = "certain"
@@ -83,8 +83,9 @@ def _again(rule: str, subscription: SubscriptionRecord, redeliveries: Mapping[st
             certainty(doubts, row.certainty),
             row.cause or _who_broke(subscription),
             subscription_subject(subscription),
-            f"{count_of(seen.count, 'message')} of {about_subscription(subscription)} "
-            f"{'was' if seen.count == 1 else 'were'} redelivered {row.because}{first_of(seen)} "
+            f"{'A message' if seen.count == 1 else 'Messages'} of {about_subscription(subscription)} "
+            f"{'was' if seen.count == 1 else 'were'} redelivered {count_of(seen.count, 'time')} {row.because}"
+            f"{first_of(seen)} "
             f"({frames_text(seen.frames)}).",
             seen.first_ns,
             seen.frames,
@@ -92,6 +93,7 @@ def _again(rule: str, subscription: SubscriptionRecord, redeliveries: Mapping[st
             row.advice,
             name,
             count=seen.count,
+            until_ns=seen.last_ns,
         )
 
 

@@ -37,7 +37,7 @@ def test_each_cause_belongs_to_one_rule(findings_of, subscription, counted, caus
     assert (found.rule, found.variant) == (rule, cause)
     assert (found.culprit, found.cause_certainty, found.severity) == (culprit, sure, severity)
     assert found.frames == [40, 30]
-    assert "2 messages of subscription work on orders were redelivered " in found.what
+    assert "Messages of subscription work on orders were redelivered 2 times " in found.what
     assert "first 7:3 (frames 40, 30)" in found.what
 
 

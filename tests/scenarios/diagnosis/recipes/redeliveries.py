@@ -5,7 +5,7 @@ from __future__ import annotations
 from scenarios.diagnosis.plan import Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
-_DELIVERIES = r"(\d+) message"
+_DELIVERIES = r"redelivered (\d+) time"
 
 
 def _subject(topic: str) -> dict[str, str]:
