@@ -3,8 +3,8 @@
     python bench/observe.py [CAPTURES] [--gigabytes 2] [--megabytes 400]
 
 The capture of the first part is generated in memory. It repeats real captures, each time with later times (also in the
-messages), other ports and other ledgers, so that every message is new while topics and consumers are the same. The
-second part uses the capture of bench/dissect.py, for the commands and for the layers below them. Printed: peak memory,
+messages), other ports and other ledgers, so that every message is new while topics, consumers and hosts are the same.
+The second part writes such a capture to a file, for the commands and for the layers below them. Printed: peak memory,
 CPU seconds, frames per CPU second, and the ratios.
 """
 
@@ -14,6 +14,7 @@ import argparse
 import gc
 import io
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import google_crc32c
-from dissect import HERE, SOURCES, make, run
+from dissect import HERE, SOURCES, run
 
 from pcli.codec.capture import CapturedFrame, PcapngWriter, ReadOptions, TcpRecorder, read_capture
 from pcli.codec.capture.frames import StreamEnd
@@ -157,7 +158,7 @@ class EndlessCapture(io.RawIOBase):
             time_ns = self.now + frame.after_ns
             if frame.stream not in links:
                 self.connections += 1
-                client = (f"10.0.{self.connections >> 8 & 255}.{self.connections & 255}", 10_000 + frame.stream)
+                client = (f"10.0.0.{1 + frame.stream % 250}", 10_000 + self.connections % 50_000)
                 links[frame.stream] = self.recorder.open(client, ("10.1.0.1", 6650), time_ns)
             data = bytearray(frame.data)
             for at, ledger in frame.ledgers:
@@ -236,6 +237,14 @@ def layers(capture: Path, frames: int) -> None:
         print(f"{name:46} {took:8.1f} {frames / took:12,.0f} {took / frames * 1e6:8.2f} us a frame")
 
 
+def write(paths: list[Path], capture: Path, megabytes: int) -> int:
+    """Write an endless capture of this size to a file; return its number of frames."""
+    with capture.open("wb") as file:
+        shutil.copyfileobj(cast(BinaryIO, EndlessCapture(paths, megabytes * 1_000_000)), file)
+    with capture.open("rb") as file:
+        return sum(isinstance(item, CapturedFrame) for item in read_capture([(capture.name, file)]))
+
+
 def commands(capture: Path, frames: int) -> None:
     """Compare `diagnose` with `dissect`, each in its own process."""
     pcli = [sys.executable, "-m", "pcli.cli"]
@@ -262,10 +271,11 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--megabytes", type=int, default=400)
     options = parser.parse_args()
-    memory([options.captures / name for name in SOURCES if (options.captures / name).exists()], options.gigabytes)
+    paths = [options.captures / name for name in SOURCES if (options.captures / name).exists()]
+    memory(paths, options.gigabytes)
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "bench.pcapng"
-        frames = make(options.captures, capture, options.megabytes)
+        frames = write(paths, capture, options.megabytes)
         print(f"{capture.stat().st_size / 1e6:.0f} MB, {frames:,} frames")
         commands(capture, frames)
         layers(capture, frames)

@@ -36,7 +36,20 @@ _REDELIVERIES: Final = {
         Cause("application"),
         "because a transaction that acknowledged messages of the subscription was aborted",
         "A commit of that transaction would disprove the finding.",
-        "Find out why transactions are aborted. Make their timeout longer than the processing time.",
+        "Find out why the application aborts transactions: its log, and TransactionConflict in ACK_RESPONSE.",
+    ),
+    "expired": Redelivery(
+        Cause(
+            "application",
+            "likely",
+            ("an END_TXN on a connection that was not captured", "a broker that aborted the transaction"),
+            "The log of the application, and `pulsar-admin transactions` while a transaction is open.",
+        ),
+        "because a transaction that acknowledged messages of the subscription ended without END_TXN: its timeout "
+        "expired",
+        "A commit of that transaction would disprove the finding.",
+        "Make the timeout of transactions longer than the processing time.",
+        "likely",
     ),
 }
 

@@ -26,6 +26,7 @@ AGAIN: dict[str, str] = {
     "reset": "an administrator reset the cursor or deleted the subscription: the broker closed only its consumers",
     "reopened": "another consumer subscribed after the last consumer had left",
     "aborted": "a transaction with acknowledgements of the subscription was aborted",
+    "expired": "a transaction with acknowledgements of the subscription ended without END_TXN: its timeout expired",
     "twice": "the same consumer received it twice without a cause on the wire",
 }
 """Causes of redeliveries: the keys of `SubscriptionRecord.again`."""

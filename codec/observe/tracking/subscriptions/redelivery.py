@@ -136,7 +136,7 @@ def take_all_back(subscription: SubscriptionState, why: str, time_ns: int, frame
 
 
 def abort_acks(subscription: SubscriptionState, txn: tuple[int, int], time_ns: int, frame: int) -> None:
-    """Take back the deliveries that an aborted transaction acknowledged.
+    """Take back the deliveries that an aborted transaction acknowledged. ``frame`` is the END_TXN, or 0 if none.
 
     After the abort of individual acknowledgements, an Exclusive or Failover subscription redelivers all unacknowledged
     messages (PersistentDispatcherSingleActiveConsumer.redeliverUnacknowledgedMessages). After the abort of a cumulative
@@ -144,15 +144,16 @@ def abort_acks(subscription: SubscriptionState, txn: tuple[int, int], time_ns: i
     """
     acks = subscription.transaction_acks.pop(txn, ())
     subscription.aborting.pop(txn, None)
+    why = "aborted" if frame else "expired"
     if not subscription.individual:
         if not all(one.cumulative for one in acks):
-            take_all_back(subscription, "aborted", time_ns, frame)
+            take_all_back(subscription, why, time_ns, frame)
         return
     for one in acks:
         record, delivery = one.consumer.record, subscription.pending_acks.get(one.at)
         before = record.unacked
         if delivery is not None:
-            take_back(subscription, one.at, delivery, "aborted", time_ns, frame)
+            take_back(subscription, one.at, delivery, why, time_ns, frame)
         one.consumer.unacked_offset += before - record.unacked
 
 

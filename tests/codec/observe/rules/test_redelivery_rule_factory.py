@@ -18,6 +18,7 @@ CAUSES = {
     "reset": ("after-seek", "broker", "likely", "note"),
     "reopened": ("redelivered-after-reconnect", "application", "certain", "note"),
     "aborted": ("redelivered-after-abort", "application", "certain", "note"),
+    "expired": ("redelivered-after-abort", "application", "likely", "note"),
     "twice": ("redelivered-without-cause", "broker", "likely", "warning"),
 }
 
