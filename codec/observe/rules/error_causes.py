@@ -29,6 +29,14 @@ _UNREADY: Final = Cause(
     ("a metadata store that is not available",),
     "The broker's log at that time, and whether its process was restarted.",
 )
+_NO_CONSUMER: Final = Cause(
+    "client",
+    "likely",
+    ("a consumer that the broker had closed",),
+    "The SUBSCRIBE and its response, and a CLOSE_CONSUMER, before the request.",
+)
+"""The cause if the broker does not know the consumer: usually the client did not wait for the response to SUBSCRIBE."""
+
 _APPLICATION: Final = Cause(
     "application",
     "likely",
@@ -37,10 +45,12 @@ _APPLICATION: Final = Cause(
 )
 
 
-def cause_of_error(error: str) -> Cause:
-    """Return the application as cause, unless the broker's state or damage in transit caused the ServerError."""
+def cause_of_error(error: str, message: str = "") -> Cause:
+    """Return the application as cause, unless the client, the broker's state or damage in transit caused the error."""
     if error == "ChecksumError":
         return _NETWORK
+    if message == "Consumer not found":
+        return _NO_CONSUMER
     if error in _NOT_READY:
         return _UNREADY
     return _BROKER if error in _BROKERS else _APPLICATION

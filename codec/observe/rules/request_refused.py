@@ -64,7 +64,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         topics = [short_topic(topic) for topic in by_topic if topic]
         more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
         about = f" about {', '.join(topics[:_NAMED])}{more}" if topics else ""
-        cause = Cause("application") if exchange.type == "UNSUBSCRIBE" else cause_of_error(error)
+        cause = Cause("application") if exchange.type == "UNSUBSCRIBE" else cause_of_error(error, first.sample)
         yield Finding(
             "request-refused",
             "note" if resolved else "warning" if cause.culprit == "broker" else "error",

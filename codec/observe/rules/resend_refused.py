@@ -100,6 +100,7 @@ RULE = Rule(
         "broker-unavailable",
         "keep-alive-missed",
         "auth-expired",
+        "receipts-out-of-order",
     ),
     effect=("resent message was dropped as a duplicate", "resent messages were dropped as duplicates"),
 )

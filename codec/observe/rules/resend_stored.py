@@ -130,6 +130,7 @@ RULE = Rule(
         "broker-unavailable",
         "keep-alive-missed",
         "auth-expired",
+        "receipts-out-of-order",
     ),
     effect=("message was resent", "messages were resent"),
 )

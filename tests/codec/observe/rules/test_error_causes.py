@@ -5,11 +5,12 @@ import pytest
 from pcli.codec.observe.rules.error_causes import cause_of_error, succeeded_later
 
 
-@pytest.mark.parametrize(("error", "culprit"), [
-    ("ServiceNotReady", "broker"), ("ChecksumError", "network"), ("ProducerBusy", "application"),
+@pytest.mark.parametrize(("error", "message", "culprit"), [
+    ("ServiceNotReady", "", "broker"), ("ChecksumError", "", "network"), ("ProducerBusy", "", "application"),
+    ("MetadataError", "No available broker found.", "broker"), ("MetadataError", "Consumer not found", "client"),
 ])  # fmt: skip
-def test_culprits(error, culprit):
-    assert cause_of_error(error).culprit == culprit
+def test_culprits(error, message, culprit):
+    assert cause_of_error(error, message).culprit == culprit
 
 
 def test_later_success(consumer, counted):
