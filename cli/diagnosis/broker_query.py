@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.admin_api import NOT_FOUND, AdminApi, topic_path
-from pcli.cli.common.output import Exit, say
+from pcli.cli.common.output import Exit
 from pcli.cli.diagnosis.finding_output import wrapped
 from pcli.codec.errors import PcliError
 
@@ -44,6 +44,11 @@ class BrokerReport:
     error: str = ""
     """Why the comparison was not completed; empty if it was."""
 
+    @property
+    def failure(self) -> str:
+        """A line that states why the comparison was not completed; empty if it was."""
+        return f"{self.error}; the findings were not compared with the broker" if self.error else ""
+
     def exit_code(self, code: Exit) -> Exit:
         """Return the exit code of the command: 2 if the comparison failed."""
         return Exit.USAGE if self.error else code
@@ -57,7 +62,7 @@ def admin_api(url: str, security: Security) -> AdminApi | None:
 def compare_with_broker(
     api: AdminApi, findings: Sequence[Finding], topics: dict[str, TopicState], only: tuple[str, str] | None = None
 ) -> BrokerReport:
-    """Return what the broker reports about the findings and the topics. If it fails, print the reason.
+    """Return what the broker reports about the findings and the topics.
 
     ``topics`` are the topics of the capture. ``only`` restricts the comparison to one topic, and to one of
     its subscriptions unless the name of the subscription is empty.
@@ -67,7 +72,6 @@ def compare_with_broker(
         report.notes = list(_notes(api, report, findings, topics, only))
     except PcliError as fault:
         report.error = str(fault)
-        say(f"{fault}; the findings were not compared with the broker")
     return report
 
 

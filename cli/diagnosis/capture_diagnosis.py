@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pcli.cli.common.capture_reading import CaptureReading
-from pcli.cli.common.output import Exit, colored, ignoring_closed_stdout, text_width, write_bytes, write_line
+from pcli.cli.common.output import Exit, colored, ignoring_closed_stdout, say, text_width, write_bytes, write_line
 from pcli.cli.common.packet_numbers import PacketIndex
 from pcli.cli.diagnosis.broker_query import compare_with_broker, report_json, report_lines
 from pcli.cli.diagnosis.finding_output import (
@@ -139,6 +139,8 @@ def run(one: DiagnosisRun, *, output: str, fail_on: Sequence[str], api: AdminApi
     report = None
     if api is not None:
         report = compare_with_broker(api, found, diagnosis.subscriptions.lifecycles.topics)
+        if report.error:
+            say(report.failure)
     shown = [finding for incident in incidents for finding in incident.findings]
     admin = None if report is None else report_json(report, shown)
     with ignoring_closed_stdout():

@@ -119,6 +119,8 @@ def run(
         topics = collector.tracker.subscriptions.lifecycles.topics
         only = (history.topic, history.subscription)
         broker = compare_with_broker(api, [one for _, one in related], topics, only)
+        if broker.error:
+            say(broker.failure)
     report = _Report(history, state, reading.first_ns, now_ns, over, related, packets, broker)
     if output == "json":
         write_line(json_text(report.json(), indent=1))

@@ -4,6 +4,8 @@ Rules of this file
 1. A lock protects the diagnosis, so it either processes a frame or returns a snapshot.
 2. All frames are read. The rules and statistics omit the traffic of the broker's internal client.
 3. A finding remains on the page after its cause has ended.
+4. The findings are compared with the broker in the first poll and then every COMPARE_S seconds: each topic takes
+   several requests. The reader waits during the comparison.
 """
 
 from __future__ import annotations
@@ -17,12 +19,17 @@ from pcli.cli.top.rows import Snapshot
 from pcli.codec.errors import LocalError, PcliError
 
 if TYPE_CHECKING:
+    from pcli.cli.common.admin_api import AdminApi
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.packet_numbers import PacketIndex
+    from pcli.cli.diagnosis.broker_query import BrokerReport
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe.rules import Finding
 
 __all__ = ["CaptureSource"]
+
+COMPARE_S: Final = 10.0
+"""Seconds between two comparisons with a broker."""
 
 _PATIENCE: Final = 1.0
 """Seconds to wait for the first frame. A capture program that lacks permission fails within this time."""
@@ -35,11 +42,17 @@ class CaptureSource:
     """
 
     def __init__(
-        self, reading: CaptureReading, speed: float, *, whole: bool, packets: PacketIndex | None = None
+        self,
+        reading: CaptureReading,
+        speed: float,
+        *,
+        whole: bool,
+        packets: PacketIndex | None = None,
+        api: AdminApi | None = None,
     ) -> None:
         """``speed`` is a factor of the original pace, or 0. If ``whole`` is set, the first poll returns the last state.
 
-        ``packets`` collects the packet numbers for the text of findings.
+        ``packets`` collects the packet numbers for the text of findings. The findings are compared with ``api``.
         """
         from pcli.codec.observe.diagnosis import Diagnosis
 
@@ -48,6 +61,10 @@ class CaptureSource:
         self._speed = speed
         self._whole = whole
         self._packets = packets
+        self._api = api
+        self._report: BrokerReport | None = None
+        self._compared = -COMPARE_S
+        """Time of the last comparison with the broker, by the monotonic clock."""
         self._diagnosis = Diagnosis()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -70,6 +87,8 @@ class CaptureSource:
 
     def poll(self) -> Snapshot:
         """Return the current state. Only the first poll raises a PcliError if the input cannot be read."""
+        from pcli.cli.diagnosis.broker_query import compare_with_broker, report_lines
+        from pcli.cli.diagnosis.finding_output import WIDTH
         from pcli.codec.observe.diagnosis import by_weight
         from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
@@ -84,15 +103,22 @@ class CaptureSource:
             found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
             topics = figures(self._diagnosis.subscriptions, now_ns)
         self._found |= {one.identity: one for one in found}
+        findings = sorted(self._found.values(), key=by_weight)
+        if self._api is not None and time.monotonic() - self._compared >= COMPARE_S:
+            with self._lock:
+                topics_of_capture = self._diagnosis.subscriptions.lifecycles.topics
+                self._report = compare_with_broker(self._api, findings, topics_of_capture)
+            self._compared = time.monotonic()
         label = self._packets.label if self._packets is not None else str
-        return Snapshot(now_ns, topics, sorted(self._found.values(), key=by_weight), self._note(now_ns), label)
+        lines = [*report_lines(self._report, WIDTH), self._report.failure if self._report is not None else ""]
+        return Snapshot(now_ns, topics, findings, self._note(now_ns), list(filter(None, lines)), label)
 
     def close(self) -> Exit:
         """Stop reading and return the exit code."""
         self._stop.set()
         code = self._reading.finish()
         self._thread.join(1)
-        return code
+        return code if self._report is None else self._report.exit_code(code)
 
     def _clock(self) -> int:
         """Return the current time of the input. At the end of the input, it is the time of the last frame."""

@@ -93,7 +93,7 @@ class TopPage(App[None]):
     #status { height: 1; background: $accent; color: $text; }
     #table { height: 1fr; }
     #filter { display: none; }
-    #findings { height: auto; max-height: 8; border-top: solid $accent; }
+    #findings { height: auto; max-height: 12; border-top: solid $accent; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c", "quit", "quit"),
@@ -161,7 +161,7 @@ class TopPage(App[None]):
         self._fill(rows[:MAX_ROWS])
         self._bar.update(self._status(len(rows)))
         self._findings.update(_findings_text(self._snapshot))
-        self._findings.display = bool(self._snapshot.findings)
+        self._findings.display = bool(self._snapshot.findings or self._snapshot.broker)
 
     def _status(self, rows: int) -> Text:
         words = [self._snapshot.note, f"by {SORTS[self.sorted_by]}"]
@@ -288,6 +288,7 @@ def _findings_text(snapshot: Snapshot) -> Text:
         line.no_wrap, line.overflow = True, "ellipsis"
     if len(findings) > _FINDINGS:
         lines.append(Text(f"{len(findings) - _FINDINGS} more: pcli diagnose"))
+    lines += [Text(printable(line), no_wrap=True, overflow="ellipsis") for line in snapshot.broker]
     return Text("\n").join(lines)
 
 

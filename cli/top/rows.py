@@ -65,6 +65,8 @@ class Snapshot:
     """Findings, with the most important first."""
     note: str = ""
     """A line about the source: its progress, or its error."""
+    broker: list[str] = field(default_factory=list)
+    """Lines of the comparison with a broker, if requested."""
     label: Callable[[str], str] = str
     """A function that adds packet numbers to the frame numbers in a text, if requested."""
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token
+from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token
 from pcli.cli.common.options import DecodeAs, Files, Interface, KeyLogFile, MoreFiles, PacketNumbers, named_files
 from pcli.cli.common.output import Exit, write_line
 from pcli.cli.common.reading_options import read_options
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
+    from pcli.cli.common.admin_api import AdminApi
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.cli.top.rows import Snapshot
@@ -54,6 +55,7 @@ def top(
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
+    admin: Admin = "",
     token: Token = "",
     basic: Basic = "",
     tls_trust: TlsTrust = "",
@@ -64,6 +66,7 @@ def top(
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.connection_options import security
     from pcli.cli.common.packet_numbers import PacketIndex
+    from pcli.cli.diagnosis.broker_query import admin_api
     from pcli.cli.top.broker_source import BrokerSource
 
     files = named_files(read, more)
@@ -73,7 +76,9 @@ def top(
     proof = security(token, basic, tls_trust, tls_cert, tls_key)
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     packets = PacketIndex() if packet_numbers else None
-    source = _choose(reading, broker_source, _parse_speed(speed), once=once, packets=packets)
+    source = _choose(
+        reading, broker_source, _parse_speed(speed), once=once, packets=packets, api=admin_api(admin, proof)
+    )
     raise typer.Exit(_run(source, interval, once=once))
 
 
@@ -105,7 +110,13 @@ def _parse_speed(text: str) -> float:
 
 
 def _choose(
-    reading: CaptureReading, broker: _Source | None, speed: float, *, once: bool, packets: PacketIndex | None
+    reading: CaptureReading,
+    broker: _Source | None,
+    speed: float,
+    *,
+    once: bool,
+    packets: PacketIndex | None,
+    api: AdminApi | None,
 ) -> _Source:
     """Return the source that the options specify. Raises LocalError unless there is exactly one source."""
     given = [bool(reading.files), bool(reading.interface), broker is not None]
@@ -114,12 +125,14 @@ def _choose(
     if broker is not None:
         if packets is not None:
             raise LocalError("--packet-numbers requires -r or -i: a broker reports no packets")
+        if api is not None:
+            raise LocalError("--admin requires -r or -i: it compares the findings of a capture with a broker")
         return broker
     if once and reading.interface:
         raise LocalError("--once requires -r or --broker: a live interface has no end")
     from pcli.cli.top.capture_source import CaptureSource
 
-    return CaptureSource(reading, 0.0 if once or reading.interface else speed, whole=once, packets=packets)
+    return CaptureSource(reading, 0.0 if once or reading.interface else speed, whole=once, packets=packets, api=api)
 
 
 def _run(source: _Source, interval: float, *, once: bool) -> Exit:
@@ -151,5 +164,7 @@ def _print_page(snapshot: Snapshot) -> None:
     print_rows(rows, "text", {name: name for name in COLUMNS})
     for finding in snapshot.findings:
         write_line(f"{finding.severity}: {snapshot.finding_text(finding)}")
+    for line in snapshot.broker:
+        write_line(printable(line))
     if snapshot.note:
         write_line(printable(snapshot.note))

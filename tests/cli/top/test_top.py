@@ -331,6 +331,17 @@ def test_a_capture_once(pcli, small_captures):
     assert "redelivered-after-reconnect: " in ran.out
 
 
+def test_findings_compared_with_a_broker(pcli, broker, small_captures):
+    arguments = ("top", "-r", small_captures / "python/25-no-flow.pcapng", "--once", "--admin")
+    ran = pcli(*arguments, broker.http_url)
+    assert ran.code == 0
+    assert f"confirmed by the broker at {broker.http_url}" in ran.out
+    failed = pcli(*arguments, "http://127.0.0.1:1")
+    assert failed.code == 2
+    assert "connection refused; the findings were not compared with the broker" in " ".join(failed.out.split())
+    assert pcli("top", "--broker", broker.http_url, "--once", "--admin", broker.http_url).code == 2
+
+
 def shown_figures(one: dict[str, Any], subscription: dict[str, Any], count: int) -> list[str]:
     figures = one["availablePermits"], subscription["unackedMessages"], subscription["msgBacklog"]
     return [*map(str, figures), "-", str(count)]
