@@ -3,13 +3,14 @@
 Rules of this file
 1. Entries are compared. A message that an application sent to a persistent topic has one lifecycle with its id.
 2. A client receives messages before its application does. An entry was therefore delivered to a consumer at least as
-   often as the application received one of its messages.
+   often as the application received one of its messages before the end of the capture.
 3. An entry is acknowledged if the application acknowledged all of its messages, and not acknowledged if it acknowledged
    none. Clients send acknowledgements up to 100 ms later, and a fault or the end of a process can lose them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -70,9 +71,9 @@ def _missing(
             yield f"{entry}: {counts[entry]} lifecycles"
 
 
-def _received(log: Log, sent: dict[str, set[Key]]) -> Counter[tuple[str, str, Key]]:
-    """Return how often each consumer received each message, by consumer, entry and message."""
-    received = ((event, _entry(event["message_id"])) for event in log.of("received"))
+def _received(log: Log, sent: dict[str, set[Key]], until: float = math.inf) -> Counter[tuple[str, str, Key]]:
+    """Return how often each consumer received each message until a time, by consumer, entry and message."""
+    received = ((event, _entry(event["message_id"])) for event in log.of("received") if event["t"] <= until)
     return Counter(
         (event["consumer"], entry, (event["producer"], event["n"])) for event, entry in received if entry in sent
     )
@@ -80,7 +81,8 @@ def _received(log: Log, sent: dict[str, set[Key]]) -> Counter[tuple[str, str, Ke
 
 def _deliveries(log: Log, lifecycles: dict[str, dict[str, Any]], sent: dict[str, set[Key]]) -> Iterator[str]:
     expected: dict[tuple[str, str], int] = {}
-    for (consumer, entry, _), count in _received(log, sent).items():
+    last = max((float(step["time"]) for one in lifecycles.values() for step in one["steps"]), default=0.0)
+    for (consumer, entry, _), count in _received(log, sent, last).items():
         expected[consumer, entry] = max(count, expected.get((consumer, entry), 0))
     for (consumer, entry), count in expected.items():
         traced = [one for one in lifecycles.get(entry, {}).get("deliveries", ()) if one["consumer"] == consumer]
@@ -90,17 +92,21 @@ def _deliveries(log: Log, lifecycles: dict[str, dict[str, Any]], sent: dict[str,
 
 def _acks(plan: Plan, log: Log, lifecycles: dict[str, dict[str, Any]], sent: dict[str, set[Key]]) -> Iterator[str]:
     entries: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for consumer, entry, (_, number) in _received(log, sent):
+    producers: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for consumer, entry, (producer, number) in _received(log, sent):
         entries[consumer, number].add(entry)
+        producers[consumer, number].add(producer)
     acked: dict[str, set[tuple[str, int]]] = defaultdict(set)
     for event in log.of("acked"):
         if event.get("cumulative"):
             return  # the positions before it are not compared
         for entry in entries[event["consumer"], event["n"]]:
             acked[entry].add((event["consumer"], event["n"]))
+    # The event does not contain the producer of the message.
+    unclear = {entry for which, found in entries.items() if len(producers[which]) > 1 for entry in found}
     for entry, members in sent.items():
         one = lifecycles.get(entry)
-        if one is None or not one["deliveries"] or one["doubts"] or one["chunks"]:
+        if entry in unclear or one is None or not one["deliveries"] or one["doubts"] or one["chunks"]:
             continue
         track = next((track for track in plan.tracks if f"://{track.namespace}/" in one["topic"]), None)
         if track is None or len(one["unacked"]) != 1:

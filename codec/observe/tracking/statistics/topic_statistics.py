@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.observe.tracking.records.client_records import PermitLedger
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of, doubt_of, shared_with_unidentified
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import survived_close
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import QUIET_NS
@@ -115,6 +116,8 @@ def _blocked_why(consumer: AttachedConsumer) -> str:
 
 def _early(topic: TopicState) -> str:
     """Return why the counters of a topic are unknown, or an empty string."""
+    if any("one_way" in producer.doubts for producer in topic.record.producers.values()):
+        return DOUBTS["one_way"]
     if topic.broker_lost is not None:
         return "the broker's side ended all connections of the topic, and no frame shows whether the broker restarted"
     if topic.base or topic.first is None or topic.first[1] == 0:

@@ -31,7 +31,7 @@ def unacked_limit(track: Track) -> None:
     limit, topic = track.draw(6, 30), track.topic()
     queue = track.pick(limit // 2, limit, 2 * limit, 1000)
     near = track.near
-    track.policy("maxUnackedMessagesPerConsumer", 1000 if near else limit)
+    track.policy("maxUnackedMessagesPerConsumer", 2000 if near else limit)
     track.do("lazy", "subscribe", consumer="lazy", topic=topic, subscription="work", type="Shared", queue=queue)
     track.do("maker", "producer", producer="maker", topic=topic)
     track.do("maker", "send", producer="maker", count=limit + queue if near else 2 * limit + 5, one_by_one=True)

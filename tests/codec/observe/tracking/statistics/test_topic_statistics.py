@@ -226,3 +226,12 @@ def test_an_unidentified_consumer_makes_a_subscription_unknown(producing: Any) -
         assert found["shared"][figure] is None
         assert "SUBSCRIBE" in found["shared"]["unknown"][figure]
     assert found["alone"]["msgOutCounter"] == 0
+
+
+def test_one_direction_of_a_producer_makes_the_counters_unknown(producing: Any) -> None:
+    producing.opens()
+    producing.sends(0)
+    producing.record().doubts.add("one_way")
+    [found] = figures(producing.tracker.subscriptions, producing.conversation.now).values()
+    assert found["msgInCounter"] is None
+    assert "only one direction" in found["unknown"]["msgInCounter"]
