@@ -81,7 +81,8 @@ def _received(log: Log, sent: dict[str, set[Key]], until: float = math.inf) -> C
 
 def _deliveries(log: Log, lifecycles: dict[str, dict[str, Any]], sent: dict[str, set[Key]]) -> Iterator[str]:
     expected: dict[tuple[str, str], int] = {}
-    last = max((float(step["time"]) for one in lifecycles.values() for step in one["steps"]), default=0.0)
+    steps = (step for one in lifecycles.values() for step in one.get("steps", ()))
+    last = max((float(step["time"]) for step in steps if step["time"]), default=math.inf)
     for (consumer, entry, _), count in _received(log, sent, last).items():
         expected[consumer, entry] = max(count, expected.get((consumer, entry), 0))
     for (consumer, entry), count in expected.items():
