@@ -56,6 +56,19 @@ def lost_receipts(track: Track) -> None:
         track.expect(Problem("producer-stuck", subject, _ANYWHERE, (3, 3), r"(\d+) SEND"))
 
 
+@recipe("slow-answers")
+def late_receipts(track: Track) -> None:
+    """Receipts that arrive more than a second late. Near miss: receipts that arrive a little late."""
+    topic, count = track.topic(), track.draw(1, 4)
+    track.do("maker", "producer", producer="maker", topic=topic)
+    track.do("maker", "send", producer="maker", count=5, one_by_one=True)
+    track.fault(_on("SEND_RECEIPT", topic), "delay", times=count, ms=300 if track.near else 1400)
+    track.do("maker", "send", producer="maker", first=5, count=count, **{"async": True})
+    track.sleep(2)
+    if not track.near:
+        track.expect(Problem("slow-answers", {"request": "SEND"}, _ANYWHERE, (count, count), r"(\d+) of"))
+
+
 @recipe("resend-stored")
 def lost_connection_of_a_producer(track: Track) -> None:
     """A receipt that is lost with the connection: the message is stored twice. Near miss: with deduplication."""
