@@ -46,7 +46,8 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
     "`state` of messages": STATES,
     "`evidence` of messages (`complete`, or the first of the other values that applies)": EVIDENCE,
     "`again` of a delivery and `redelivered` of subscriptions (`redelivered` is computed from the state of the whole "
-    "consumer, so one redelivery can be `ack_timeout` or `reopened` there and `nack` or `left` in `again`)": AGAIN,
+    "consumer, so one redelivery can be `requested`, `ack_timeout` or `reopened` there and `nack` or `left` in "
+    "`again`)": AGAIN,
     "`end` and `ends` of connections, consumers and producers": ENDS,
     "`doubts`": DOUBTS,
 }

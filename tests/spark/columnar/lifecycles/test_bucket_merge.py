@@ -18,7 +18,10 @@ from pcli.spark.columnar.lifecycles import EVIDENCE, MESSAGES
 from pcli.spark.columnar.lifecycles.bucket_merge import merge_in_order
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES_ORDER
 
-COARSER = {("nack", "ack_timeout"), ("left", "reopened"), (None, "rewind"), ("seek", "left"), ("seek", None)}
+COARSER = {
+    ("nack", "requested"), ("nack", "ack_timeout"), ("left", "reopened"), (None, "rewind"), ("seek", "left"),
+    ("seek", None),
+}  # fmt: skip
 """Values of ``again`` for one entry, and the values of the tracker for the whole consumer, which are less specific but
 never blame a different cause.
 """
