@@ -149,7 +149,7 @@ def _roles(broker: Broker, request: Request, now: int) -> tuple[str, ...]:
     try:
         role = broker.authentication.authenticate_http(request.headers, certificate_role, now).role
         if broker.authorization is not None:
-            broker.authorization.check_original_principal(role, original, "")
+            broker.authorization.check_original_principal(role, original, http=True)
     except (AuthenticationError, Refused) as fault:
         _log.warning("a request was refused: %s", fault)
         raise RestError(401, "Authentication required", media="text/html; charset=utf-8") from None

@@ -233,6 +233,7 @@ _BROKER_OPERATIONS: Final = {
     "LIST_DYNAMIC_CONFIGURATIONS": (f"GET {_BROKERS}/configuration", f"GET {_BROKERS}/configuration/values"),
     "LIST_OWNED_NAMESPACES": (f"GET {_BROKERS}/{{cluster}}/{{broker}}/ownedNamespaces",),
     "LIST_RUNTIME_CONFIGURATIONS": (f"GET {_BROKERS}/configuration/runtime",),
+    "SHUTDOWN": (f"POST {_BROKERS}/shutdown",),
     "UPDATE_DYNAMIC_CONFIGURATION": (f"POST {_BROKERS}/configuration/{{name}}/{{value}}",),
 }
 _BY_LEVEL: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {

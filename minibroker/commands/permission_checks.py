@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "is_superuser",
+    "principal_of",
     "require_consume",
     "require_list",
     "require_lookup",
     "require_produce",
-    "require_superuser",
 ]
 
 
@@ -62,12 +62,14 @@ def require_list(connection: Connection, namespace: str, text: str) -> None:
 
 
 def is_superuser(connection: Connection) -> bool:
-    """Return whether a client has all permissions. Without authorization, every client has."""
-    authorization, principal = connection.broker.authorization, connection.principal
-    return authorization is None or (principal is not None and authorization.is_superuser(principal.role))
+    """Return whether a client has all permissions. Without authorization, every client has.
+
+    If a proxy forwards the principal of its client, both roles must be superusers (ServerCnx.isSuperUser).
+    """
+    authorization = connection.broker.authorization
+    return authorization is None or all(authorization.is_superuser(role) for role in _roles(connection))
 
 
-def require_superuser(connection: Connection) -> None:
-    """Raise Refused if a client may not send the commands of coordinators to brokers."""
-    if not is_superuser(connection):
-        raise Refused(pb.UnknownError, "Client is not authorized to end transactions on topics")
+def principal_of(connection: Connection) -> str:
+    """Return the original principal if a proxy gives one, or else the client's role (ServerCnx.getPrincipal)."""
+    return connection.original_principal or connection.role

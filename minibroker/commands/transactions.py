@@ -3,7 +3,7 @@
 Rules of this file
 1. If transactions are disabled (the default), the response to a coordinator command is ERROR. Otherwise an error is
    sent in the response type of the command, with the transaction id of the request.
-2. Ending a transaction on a topic or subscription is a command between brokers, but any client may send it. It succeeds
+2. Ending a transaction on a topic or subscription is a command between brokers that superusers may send. It succeeds
    if the topic or subscription does not exist. If transactions are disabled, only a commit on a topic succeeds.
 
 Commands for scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.commands.permission_checks import is_superuser, require_superuser
+from pcli.minibroker.commands.permission_checks import is_superuser, principal_of
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
@@ -73,7 +73,7 @@ def _connect(connection: Connection, command: pb.CommandTcClientConnectRequest, 
 def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool:
     answer.txnid_most_bits = command.tc_id
     timeout = signed(command.txn_ttl_millis)
-    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), timeout, connection.role)
+    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), timeout, principal_of(connection))
     if txn is None:
         return False
     answer.txnid_least_bits = txn[1]
@@ -111,12 +111,21 @@ def _end(connection: Connection, command: pb.CommandEndTxn, answer: Any) -> bool
 
 def _owned(connection: Connection, command: Any) -> TxnId:
     """Return the transaction of a command. Raises Refused if another role owns it (ServerCnx.verifyTxnOwnership)."""
-    txn, principal = txn_of(command), connection.principal
-    if principal is not None and not is_superuser(connection):
+    txn, principal = txn_of(command), principal_of(connection)
+    if connection.principal is not None and not is_superuser(connection):
         meta = connection.broker.transactions.store(txn[0]).meta(txn)
-        if meta.owner != principal.role:
-            raise Refused(pb.TransactionNotFound, f"Transaction owner mismatch for {text_of(txn)}")
+        if meta.owner != principal:
+            text = f"Client ({principal}) is neither the owner of the transaction {text_of(txn)} nor a super user"
+            raise Refused(pb.TransactionNotFound, text)
     return txn
+
+
+def _require_superuser(connection: Connection, txn: TxnId) -> None:
+    """Raise Refused if a client may not send the commands of coordinators to brokers."""
+    if not is_superuser(connection):
+        client = f"TC client ({principal_of(connection)}) is not a super user"
+        text = f"{client}, and is not allowed to operate on transaction {text_of(txn)}"
+        raise Refused(pb.TransactionNotFound, text)
 
 
 def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartition, frame: Frame) -> None:
@@ -124,7 +133,7 @@ def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartiti
     _copy_id(command, answer)
     broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
     try:
-        require_superuser(connection)
+        _require_superuser(connection, txn_of(command))
         _check_loadable(broker, command.topic)
         commit = command.txn_action == pb.COMMIT
         broker.transaction_buffers.end_on_topic(command.topic, txn_of(command), mark, commit=commit)
@@ -139,7 +148,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
     broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
     topic, name = command.subscription.topic, command.subscription.subscription
     try:
-        require_superuser(connection)
+        _require_superuser(connection, txn_of(command))
         _check_loadable(broker, topic)
         commit = command.txn_action == pb.COMMIT
         broker.transaction_buffers.end_on_subscription(topic, name, txn_of(command), mark, commit=commit)

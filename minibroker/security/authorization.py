@@ -77,13 +77,18 @@ class AuthorizationService:
         entry = self._policies.tenants.get(tenant)
         return self.is_superuser(role) or (entry is not None and role in (entry.roles or ()))
 
-    def check_original_principal(self, role: str, original: str, proxy_version: str) -> None:
-        """Raise Refused if a client that is no proxy, or a proxy itself, gives an invalid original principal."""
+    def check_original_principal(
+        self, role: str, original: str, proxy_version: str = "", *, http: bool = False
+    ) -> None:
+        """Raise Refused if a client that is no proxy, or a proxy itself, gives an invalid original principal.
+
+        Over HTTP, a client that is no proxy may give its own role (isValidOriginalPrincipal).
+        """
         proxies = self._settings.proxyRoles
         if role in proxies:
             valid = bool(original) and original not in proxies
         else:
-            valid = original in ("", role)
+            valid = not original or (http and original == role)
         if not valid:
             raise Refused(pb.AuthorizationError, "Invalid roles.")
         if proxy_version and role not in proxies:

@@ -143,6 +143,22 @@ def test_a_client_without_a_trusted_certificate_is_refused_if_one_is_required(ca
     assert len(log_lines(caplog)) == 1
 
 
+@pytest.mark.parametrize("url", ["service_url_tls", "http_url_tls"])
+def test_a_certificate_of_another_authority_gives_no_role(caplog, certificate, url):
+    settings = {
+        "tlsTrustCertsFilePath": certificate("trusted").certificate,
+        "authenticationEnabled": True,
+        "authenticationProviders": "AuthenticationProviderTls",
+        "anonymousUserRole": "guest",
+    }
+    with (
+        MiniBroker(tls=True, **settings) as broker,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        connect(getattr(broker, url), broker.tls_trust_certs, certificate("other"))
+    assert len(log_lines(caplog)) == 1
+
+
 def expire(files):
     """Replace a certificate with one of the same key that has expired."""
     from cryptography import x509
