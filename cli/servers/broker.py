@@ -80,6 +80,10 @@ def broker(
         ),
     ] = None,
     bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on. [127.0.0.1]")] = "",
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen on an address of the network although clients need no credentials."),
+    ] = False,
     advertised_address: Annotated[
         str, typer.Option("--advertised-address", metavar="HOST", help="Host name in lookup responses.")
     ] = "",
@@ -166,6 +170,7 @@ def broker(
         port=port,
         http_port=http_port,
         bind=bind,
+        insecure=insecure,
         advertised_address=advertised_address,
         settings=set_ or [],
         conf=conf,

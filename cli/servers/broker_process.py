@@ -65,6 +65,7 @@ class Run:
     port: int | None
     http_port: int | None
     bind: str
+    insecure: bool
     advertised_address: str
     settings: list[str]
     conf: str
@@ -117,6 +118,7 @@ class Run:
             port=settings.brokerServicePort if self.port is None else self.port,
             http_port=settings.webServicePort if self.http_port is None else self.http_port,
             bind=self.bind or settings.bindAddress,
+            insecure=self.insecure,
             advertised_address=self.advertised_address,
             conf=settings,
             topics=self.topics,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["host_of", "port_of", "seconds_of", "size_of"]
+if TYPE_CHECKING:
+    from pcli.minibroker.settings import Settings
+
+__all__ = ["check_exposure", "host_of", "port_of", "seconds_of", "size_of"]
 
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -45,3 +49,25 @@ def host_of(name: str, value: str) -> str:
     if re.search(r"[\s/]", value) or value.count(":") == 1:
         raise LocalError(f"{name} {value}: must be a host without a port")
     return value
+
+
+def check_exposure(settings: Settings) -> None:
+    """Raise LocalError if hosts other than this one can use the broker without authentication.
+
+    With an anonymous role and without authorization, clients need no credentials.
+    """
+    anonymous = settings.anonymousUserRole and not settings.authorizationEnabled
+    if _is_loopback(settings.bindAddress) or (settings.authenticationEnabled and not anonymous):
+        return
+    raise LocalError(
+        f"address {settings.bindAddress or '(all)'}: other hosts could read, change and delete all data, because "
+        "clients need no credentials; enable authentication (docs/mini-broker.md), or accept this with --insecure "
+        "(insecure=True)"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -27,7 +27,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.embedded import operations
-from pcli.minibroker.embedded.argument_parsing import host_of, port_of, seconds_of, size_of
+from pcli.minibroker.embedded.argument_parsing import check_exposure, host_of, port_of, seconds_of, size_of
 from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults
 from pcli.minibroker.embedded.conversation_log import Frames
 from pcli.minibroker.embedded.snapshots import TopicState
@@ -60,6 +60,7 @@ class MiniBroker:
         port: int = 0,
         http_port: int = 0,
         bind: str = "127.0.0.1",
+        insecure: bool = False,
         advertised_address: str = "",
         set: Mapping[str, object] | None = None,  # noqa: A002  (as the option of the command line)
         conf: Settings | None = None,
@@ -79,6 +80,7 @@ class MiniBroker:
 
         - ``port``, ``http_port``: 0 means any free port; ``bind``: the address for both; ``advertised_address``: the
           host in the URLs that clients receive
+        - ``insecure``: permit other addresses than loopback without authentication
         - ``set`` and other keywords: settings by their names in broker.conf; ``conf``: the initial settings
         - ``topics``: topics to create at the start; ``jobs:4`` has four partitions
         - ``capture``: path of a pcapng file that receives every byte of every connection
@@ -115,6 +117,8 @@ class MiniBroker:
         self._settings.brokerServicePort = port_of("port", port)
         self._settings.webServicePort = port_of("http_port", http_port)
         self._settings.bindAddress = host_of("bind", bind)
+        if not insecure:
+            check_exposure(self._settings)
         advertised = advertised_address or self._settings.advertisedAddress
         self._settings.advertisedAddress = host_of("advertised_address", advertised)
         if clock not in ("real", "manual"):

@@ -3,7 +3,8 @@
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.embedded.argument_parsing import host_of, port_of, seconds_of, size_of
+from pcli.minibroker.embedded.argument_parsing import check_exposure, host_of, port_of, seconds_of, size_of
+from pcli.minibroker.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,16 @@ def test_invalid_ports(port):
     assert port_of("port", 65535) == 65535
     with pytest.raises(LocalError, match="0 to 65535"):
         port_of("port", port)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
+def test_loopback_addresses_need_no_authentication(host):
+    check_exposure(Settings(bindAddress=host))
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.168.1.5", "build-host"])
+def test_other_addresses_need_authentication(host):
+    check_exposure(Settings(bindAddress=host, authenticationEnabled=True))
+    for settings in ({}, {"authenticationEnabled": True, "anonymousUserRole": "guest"}):
+        with pytest.raises(LocalError, match=r"clients need no credentials; enable authentication .* --insecure"):
+            check_exposure(Settings(bindAddress=host, **settings))
