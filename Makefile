@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform differential scenarios replay-real clean
+.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform differential simulate mutants scenarios replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -99,6 +99,15 @@ START ?= 0
 differential: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m scenarios.differential --seeds $(SEEDS) --start $(START) $(if $(RESUME),--resume) \
 	  $(if $(REAL),--real $(REAL)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(DIFFERENTIAL_OPTIONS)
+
+# Generated plans in one process under virtual time, with faults, checked by invariants (tests/simulation).
+simulate: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m simulation.command --seeds $(SEEDS) --start $(START) $(if $(RESUME),--resume) \
+	  $(SIMULATION_OPTIONS)
+
+# Thirty defects of the broker, each simulated until an invariant is violated.
+mutants: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m simulation.command --mutants --seeds $(or $(LIMIT),500) --start $(START)
 
 # Generated problems with the Python client: the findings of `pcli diagnose` compared with the expectation. BROKER is real or mini.
 BROKER ?= mini

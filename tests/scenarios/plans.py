@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 from scenarios.plan_model import Model, Numbers
 from scenarios.step_kinds import KINDS
 
-__all__ = ["Plan", "build", "plan_of_seed", "plans", "search"]
+__all__ = ["Kind", "Plan", "build", "plan_of_seed", "plans", "search"]
+
+Kind = Callable[[Model, Numbers], "dict[str, Any] | None"]
+"""A function that draws a step, or returns None if the plan has no object for it."""
 
 _NUMBERS_PER_STEP = 14
 _GROUPS, _GROUP_SIZE = 6, 12
@@ -42,26 +45,28 @@ class Plan:
         return asdict(self)
 
 
-def build(header: bytes, lists: Sequence[Sequence[bytes]]) -> Plan:
-    """Return the plan that these numbers describe."""
+def build(header: bytes, lists: Sequence[Sequence[bytes]], kinds: Sequence[Kind] = KINDS) -> Plan:
+    """Return the plan that these numbers describe. ``kinds`` are the kinds of its steps, repeated by weight."""
     model = Model(Numbers(header))
     steps = []
     for numbers in (one for some in lists for one in some):
         drawn = Numbers(numbers)
-        step = drawn.pick(KINDS)(model, drawn)
+        step = drawn.pick(kinds)(model, drawn)
         if step is not None:
             steps.append(step)
     return Plan(model.topics, model.policies, steps)
 
 
-def plans() -> st.SearchStrategy[Plan]:
-    """Return the strategy that draws plans."""
+def plans(builder: Callable[..., Plan] = build, groups: int = _GROUPS) -> st.SearchStrategy[Plan]:
+    """Return the strategy that draws plans of about five steps for each group."""
     numbers = st.binary(min_size=_NUMBERS_PER_STEP, max_size=_NUMBERS_PER_STEP)
-    return st.builds(build, numbers, st.tuples(*[st.lists(numbers, max_size=_GROUP_SIZE)] * _GROUPS))
+    return st.builds(builder, numbers, st.tuples(*[st.lists(numbers, max_size=_GROUP_SIZE)] * groups))
 
 
-def search(number: int, body: Callable[[Plan], None], *, shrink: bool) -> None:
-    """Call a function with the plan of a seed.
+def search(
+    number: int, body: Callable[[Plan], None], *, shrink: bool, strategy: st.SearchStrategy[Plan] | None = None
+) -> None:
+    """Call a function with the plan of a seed. ``strategy`` draws the plan; by default it is `plans`.
 
     If it raises an error and ``shrink`` is true, Hypothesis calls it with simpler plans and finally raises the error of
     the simplest plan. Hypothesis runs the empty plan first; the second example is the plan of the seed.
@@ -74,11 +79,11 @@ def search(number: int, body: Callable[[Plan], None], *, shrink: bool) -> None:
     def run(plan: Plan) -> None:
         body(plan)
 
-    chosen(seed(number)(given(plans())(run)))()
+    chosen(seed(number)(given(plans() if strategy is None else strategy)(run)))()
 
 
-def plan_of_seed(number: int) -> Plan:
+def plan_of_seed(number: int, strategy: st.SearchStrategy[Plan] | None = None) -> Plan:
     """Return the plan of a seed. It is the same in every process."""
     found: list[Plan] = []
-    search(number, found.append, shrink=False)
+    search(number, found.append, shrink=False, strategy=strategy)
     return found[-1]

@@ -1,44 +1,77 @@
-"""The search for the simplest plan that has a difference in the same area.
+"""The search for the simplest plan that fails in the same way.
 
 Rules of this file
 1. Hypothesis shrinks the plan of the seed for half of the time. It runs one plan after another.
 2. Groups of steps are then removed. Many plans run at the same time, so each round takes as long as one plan. The
    executor does not execute steps whose producer or consumer is missing.
-3. Steps after the difference are not executed.
+3. Steps after the failure are not executed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
 
+from hypothesis.strategies import SearchStrategy
 from scenarios.comparison import Difference
 from scenarios.connections import Pace
 from scenarios.pairs import Pair
 from scenarios.plans import Plan, search
 
-__all__ = ["simplest"]
+__all__ = ["Failure", "simplest", "simplest_failing"]
 
 _PACE = Pace(0.1, 5), Pace(0.03, 0.5)
 _AT_ONCE = 24
 
 
+class Failure(Protocol):
+    """A failure of a plan."""
+
+    @property
+    def step(self) -> int:
+        """The number of the plan's step, from 1; 0 for the preparation."""
+
+
+_F = TypeVar("_F", bound=Failure)
+
+
 def simplest(pair: Pair, seed: int, area: str, limit_s: float) -> tuple[Plan | None, list[Difference]]:
     """Return the simplest plan found and its differences in the area. The plan is None if the difference is lost."""
+
+    async def differences(plan: Plan) -> list[Difference]:
+        return [one for one in await pair.run(seed, plan, _PACE) if one.area == area]
+
+    return simplest_failing(differences, seed, limit_s)
+
+
+def simplest_failing(
+    run: Callable[[Plan], Awaitable[list[_F]]],
+    seed: int,
+    limit_s: float,
+    strategy: SearchStrategy[Plan] | None = None,
+) -> tuple[Plan | None, list[_F]]:
+    """Return the simplest plan found for which ``run`` returns failures, and these failures.
+
+    The plan is None if the plan of the seed does not fail. ``strategy`` draws the plan of the seed.
+    """
     until = time.monotonic() + limit_s
-    found = _Simplification(pair, seed, area)
+    found = _Simplification(run, seed, strategy)
     found.shrink(until - limit_s / 2)
     if found.plan is not None:
         asyncio.run(found.remove_steps(until))
-    return found.plan, found.differences
+    return found.plan, found.failures
 
 
-class _Simplification:
-    def __init__(self, pair: Pair, seed: int, area: str) -> None:
-        self._pair, self._seed, self._area = pair, seed, area
+class _Simplification(Generic[_F]):
+    def __init__(
+        self, run: Callable[[Plan], Awaitable[list[_F]]], seed: int, strategy: SearchStrategy[Plan] | None
+    ) -> None:
+        self._run, self._seed, self._strategy = run, seed, strategy
         self.plan: Plan | None = None
-        self.differences: list[Difference] = []
+        self.failures: list[_F] = []
 
     def shrink(self, until: float) -> None:
         """Shrink the plan of the seed with Hypothesis (rule 1)."""
@@ -49,7 +82,7 @@ class _Simplification:
                 assert not asyncio.run(self._try(replace(plan, steps=plan.steps[:length])))
 
         try:
-            search(self._seed, check, shrink=True)
+            search(self._seed, check, shrink=True, strategy=self._strategy)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # the failure, or a report of Hypothesis that the failure is not repeatable
@@ -71,11 +104,11 @@ class _Simplification:
                 size = min(size, max(1, len(self.plan.steps) // 2))
 
     async def _try(self, plan: Plan) -> bool:
-        """Return whether a plan has the difference. Keep the shortest such plan."""
-        found = [one for one in await self._pair.run(self._seed, plan, _PACE) if one.area == self._area]
+        """Return whether a plan fails. Keep the shortest such plan."""
+        found = await self._run(plan)
         if not found:
             return False
         plan = replace(plan, steps=plan.steps[: found[0].step])
         if self.plan is None or len(plan.steps) <= len(self.plan.steps):
-            self.plan, self.differences = plan, found
+            self.plan, self.failures = plan, found
         return True

@@ -1,0 +1,274 @@
+"""Applications: programs that produce and consume with a client.
+
+Rules of this file
+1. Each message has a payload of its own: the number of the application and of the message.
+2. An exact producer gives each message its number as sequence id. After a crash it sends all messages without a
+   receipt again, with the same ids, as an application that uses deduplication does.
+3. A consumer takes a random time for each message. It acknowledges, returns or keeps the message at random. When the
+   run ends it acknowledges everything (``drain``).
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from simulation.clients import Client
+
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
+from pcli.replay.client.producer_settings import ProducerSettings
+
+__all__ = ["ConsumerApplication", "ProducerApplication"]
+
+
+_PAUSE_CHECK_MS = 500
+"""The interval in which the application of a paused client checks whether the pause has ended."""
+
+
+class ProducerApplication:
+    """A program with one producer."""
+
+    def __init__(self, client: Client, number: int, topic: str, step: dict[str, Any]) -> None:
+        self.client, self.number, self.topic, self.step = client, number, topic, step
+        self.exact = bool(step["exact"])
+        self.closed = False
+        self.failed = False
+        self.receipts: dict[bytes, Any] = {}
+        """The id of each message with a receipt; its ledger is -1 for a duplicate."""
+        self.sent: dict[bytes, OutgoingMessage] = {}
+        self._waiting: list[tuple[bytes, OutgoingMessage]] = []
+        self._producer: Any = None
+        self._count = 0
+        client.on_start.append(self._restart)
+        self._open()
+
+    def _open(self) -> None:
+        step = self.step
+        settings = ProducerSettings(
+            producerName=step["name"] or (f"exact-{self.number}" if self.exact else ""),
+            accessMode=step["access"],
+            batchingEnabled=step["batch"] > 1 and not self.exact,
+            batchingMaxMessages=step["batch"],
+            batcherBuilder=step["batcher"],
+            batchingMaxPublishDelayMicros=5000,
+            sendTimeoutMs=0 if self.exact else 30_000,
+        )
+        engine = self.client.engine
+
+        def opened(result: Any) -> None:
+            if engine is not self.client.engine:
+                return
+            if isinstance(result, ClientFailure):
+                self.failed = True
+                return
+            self._producer = result
+            waiting, self._waiting = self._waiting, []
+            for text, message in waiting:
+                self._send(text, message)
+
+        self.client.turn(lambda: engine.produce(self.topic, settings, opened))
+
+    def _restart(self) -> None:
+        self._producer = None
+        if self.closed or self.failed:
+            return
+        if self.exact:
+            self._waiting = [(text, message) for text, message in self.sent.items() if text not in self.receipts]
+        else:
+            self._waiting = []
+        self._open()
+
+    def send(self, count: int, keys: int, delay_ms: int) -> None:
+        """Send messages; ``keys`` is the number of different keys, or 0 for no keys."""
+        if self.closed or self.failed:
+            return
+        self.client.turn(lambda: self._send_some(count, keys, delay_ms))
+
+    def _send_some(self, count: int, keys: int, delay_ms: int) -> None:
+        now = self.client.network.now
+        for _ in range(count):
+            text = b"%d.%d" % (self.number, self._count)
+            key = f"k{self._count * 7 % keys}" if keys else None
+            deliver_at = now + delay_ms if delay_ms else None
+            sequence = self._count if self.exact else None
+            message = OutgoingMessage(text, key=key, deliver_at=deliver_at, sequence_id=sequence)
+            self._count += 1
+            self.sent[text] = message
+            if self._producer is None:
+                self._waiting.append((text, message))
+            else:
+                self._send(text, message)
+
+    def _send(self, text: bytes, message: OutgoingMessage) -> None:
+        def done(result: Any) -> None:
+            if not isinstance(result, ClientFailure):
+                self.receipts[text] = result
+
+        self._producer.send(message, done)
+
+    def close(self) -> None:
+        """Close the producer."""
+        self.closed = True
+        if self._producer is not None and not self.client.down:
+            self.client.turn(lambda: self._producer.close(lambda _: None))
+
+
+class ConsumerApplication:
+    """A program with one consumer."""
+
+    def __init__(self, client: Client, number: int, topic: str, step: dict[str, Any]) -> None:
+        self.client, self.number, self.topic, self.step = client, number, topic, step
+        self.random = Random(client.network.seed * 31 + number)
+        self.closed = self.failed = False
+        self.draining = False
+        self.received: list[tuple[bytes, Any]] = []
+        """Payload and id of each received message, in order."""
+        self.held: list[Any] = []
+        """Messages that are neither acknowledged nor returned."""
+        self._consumer: Any = None
+        self._busy = False
+        client.on_start.append(self._restart)
+        self._open()
+
+    def _open(self) -> None:
+        step = self.step
+        key_shared = None
+        if step["type"] == "Key_Shared" and step["out_of_order"]:
+            key_shared = KeySharedPolicy(allowOutOfOrderDelivery=True)
+        settings = ConsumerSettings(
+            topicNames=(self.topic,),
+            subscriptionName=step["subscription"],
+            subscriptionType=step["type"],
+            subscriptionMode="Durable" if step["durable"] else "NonDurable",
+            subscriptionInitialPosition=step["position"],
+            consumerName=f"c{self.number}",
+            priorityLevel=step["priority"],
+            receiverQueueSize=step["queue"],
+            readCompacted=self.is_compacted,
+            acknowledgementsGroupTimeMicros=step["group_ms"] * 1000,
+            batchIndexAckEnabled=step["batch_acks"],
+            ackReceiptEnabled=step["receipts"],
+            negativeAckRedeliveryDelayMicros=200_000,
+            negativeAckPrecisionBitCnt=4,
+            ackTimeoutMillis=step["ack_timeout_ms"],
+            keySharedPolicy=key_shared,
+            resetIncludeHead=True,
+        )
+        engine = self.client.engine
+
+        def opened(result: Any) -> None:
+            if engine is not self.client.engine:
+                return
+            if isinstance(result, ClientFailure):
+                self.failed = True
+                return
+            self._consumer = result
+            if self.closed:
+                self.close()
+                return
+            result.on_message = self._wake
+            self._wake()
+
+        self.client.turn(lambda: engine.subscribe(settings, opened))
+
+    def _restart(self) -> None:
+        self._consumer = None
+        self.held = []
+        if not self.closed and not self.failed:
+            self._open()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the consumer exists or is being created."""
+        return not (self.closed or self.failed)
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the consumer reads the compacted topic."""
+        return bool(self.step["compacted"]) and self.step["type"] in ("Exclusive", "Failover")
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        if not self._busy:
+            self._busy = True
+            network = self.client.network
+            network.at(network.now + self.random.choice((0, 1, 1, 3, 10)), self._work)
+
+    def _work(self) -> None:
+        self._busy = False
+        if self._consumer is not None and not self.client.down:
+            network = self.client.network
+            if self.client.paused_until > network.now:
+                self._busy = True
+                network.at(min(self.client.paused_until, network.now + _PAUSE_CHECK_MS), self._work)
+            else:
+                self.client.turn(self._receive)
+
+    def _receive(self) -> None:
+        for _ in range(self.random.choice((1, 2, 5, 20)) if not self.draining else 100):
+            message = self._consumer.receive()
+            if message is None:
+                return
+            self.received.append((message.data, message.id))
+            self._handle(message)
+        self._wake()
+
+    def _handle(self, message: Any) -> None:
+        drawn, step = self.random.random(), self.step
+        if self.draining or drawn < step["ack"] / 100:
+            if step["cumulative"] and not self._consumer.individual:
+                self.held = []
+                self._consumer.acknowledge_cumulative(message.id)
+            else:
+                self._consumer.acknowledge(message.id)
+        elif drawn < (step["ack"] + step["nack"]) / 100:
+            self._consumer.negative_acknowledge(message.id, message.redelivery_count)
+        else:
+            self.held.append(message)
+
+    # -- steps of the plan ---------------------------------------------------------------------------------------------
+
+    def _call(self, action: Any) -> None:
+        if self._consumer is not None and not self.client.down:
+            self.client.turn(action)
+
+    def acknowledge(self, count: int) -> None:
+        """Acknowledge messages that are held, oldest first."""
+        some, self.held = self.held[:count], self.held[count:]
+        self._call(lambda: [self._consumer.acknowledge(message.id) for message in some])
+
+    def redeliver(self, count: int) -> None:
+        """Return messages that are held, or all unacknowledged messages if ``count`` is 0."""
+        if not count:
+            self.held = []
+            self._call(lambda: self._consumer.redeliver_unacknowledged())
+            return
+        some, self.held = self.held[:count], self.held[count:]
+        self._call(lambda: self._consumer.redeliver({message.id.whole for message in some}) if some else None)
+
+    def seek(self, target: Any) -> None:
+        """Move the cursor to an id or a time."""
+        self.held = []
+        self._call(lambda: self._consumer.seek(target, lambda _: None))
+
+    def unsubscribe(self) -> None:
+        """Delete the subscription."""
+
+        def done(result: Any) -> None:
+            self.closed = self.closed or not isinstance(result, ClientFailure)
+
+        self._call(lambda: self._consumer.unsubscribe(done))
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self.closed = True
+        self._call(lambda: self._consumer.close(lambda _: None))
+
+    def drain(self) -> None:
+        """Acknowledge everything from now on."""
+        self.draining = True
+        self.acknowledge(len(self.held))
+        self._wake()

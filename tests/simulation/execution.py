@@ -1,0 +1,304 @@
+"""Execution of a plan in the simulated network: one method for each kind of step.
+
+Rules of this file
+1. Everything is determined by the plan and the seed.
+2. A step whose producer or consumer is missing or failed has no effect.
+3. At the end the faults stop, every durable subscription gets a consumer that acknowledges everything, and the time
+   advances until nothing happens any more. Then the invariants are checked (pcli's tests in `invariants`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from scenarios.plans import Plan
+from simulation.applications import ConsumerApplication, ProducerApplication
+from simulation.clients import Client
+from simulation.events import EventActions
+from simulation.history import History
+from simulation.invariants import AFTER_RUN, PER_TURN, Violation
+from simulation.network import Network
+from simulation.transactions import TransactionClient
+
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
+
+__all__ = ["Outcome", "Run", "run_plan"]
+
+_CLIENTS = 3
+"""Number of clients that share connections. Each producer with exclusive access has a client of its own: the fenced
+producers of a shared connection would close it again and again."""
+_SETTINGS = {
+    "transactionCoordinatorEnabled": True,
+    "brokerDeleteInactiveTopicsEnabled": False,
+    "acknowledgmentAtBatchIndexLevelEnabled": True,
+    "managedLedgerMaxEntriesPerLedger": 60,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    "defaultRetentionTimeInMinutes": 60,
+    "defaultRetentionSizeInMB": -1,
+}
+_PAUSES_MS = (0, 0, 3, 20, 60, 200)
+_DRAIN_ROUNDS = 40
+_ROUND_MS = 15_000
+_QUIET_MS = 200_000
+_MAX_FRAMES = 30_000
+
+
+class EndlessRun(Exception):  # noqa: N818
+    """A run has too many frames: it does not come to rest."""
+
+
+@dataclass
+class Outcome:
+    """The result of one run."""
+
+    violations: list[Violation]
+    frames: int
+    events: Counter[str]
+    digest: str
+    """A hash of all frames and their times."""
+
+
+@dataclass
+class Run:
+    """One run of a plan."""
+
+    plan: Plan
+    seed: int
+    network: Network
+    violations: list[Violation] = field(default_factory=list)
+    producers: dict[int, ProducerApplication] = field(default_factory=dict)
+    consumers: dict[int, ConsumerApplication] = field(default_factory=dict)
+    transactions: list[TransactionClient] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)
+    quiet_from: int = -1
+    """Index of the first frame after everything is acknowledged; -1 before."""
+
+    @property
+    def history(self) -> History:
+        """What the broker received, sent and stored."""
+        return self.network.history
+
+    # -- run -----------------------------------------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        """Run the whole plan, and check the invariants."""
+        self.network.on_turn = self._check_turn
+        try:
+            self._execute()
+        except EndlessRun:
+            self.network.on_turn = lambda: None
+            text = f"the run has more than {_MAX_FRAMES} frames; the last is {self.history.frames[-1].name}"
+            self.violations.append(Violation("no_activity_after_the_last_acknowledgement", self.history.step, text))
+            return
+        for check in AFTER_RUN:
+            self.violations += check(self)
+
+    def _execute(self) -> None:
+        self._random = Random(self.seed)
+        self._prepare()
+        for number, step in enumerate(self.plan.steps, start=1):
+            self.history.step = number
+            getattr(self, f"_do_{step['do']}")(step)
+            self.network.run(self._random.choice(_PAUSES_MS))
+        self.history.step = len(self.plan.steps)
+        self._drain()
+        self.quiet_from = len(self.history.frames)
+        self.network.run(_QUIET_MS)
+
+    def _check_turn(self) -> None:
+        if len(self.history.frames) > _MAX_FRAMES:
+            raise EndlessRun
+        for check in PER_TURN:
+            self.violations += check(self)
+
+    def _prepare(self) -> None:
+        broker = self.network.broker
+        for policy in self.plan.policies:
+            broker.policies.set_namespace("public/default", policy["name"], policy["value"])
+        for number, topic in enumerate(self.plan.topics):
+            name = TopicName.parse(self.topic((number, -1)))
+            if topic["partitions"]:
+                self.network.change(
+                    lambda broker, name=name, topic=topic: broker.create_partitioned(name, topic["partitions"])
+                )
+            else:
+                self.network.change(lambda broker, name=name: broker.topic_registry.create(name))
+        for step in self.plan.steps:
+            if step["do"] == "producer" and step["exact"]:
+                name = TopicName.parse(self.topic(step["target"]))
+                self.network.change(
+                    lambda broker, name=name: broker.policies.set_topic(name, "deduplicationEnabled", True)
+                )
+        self.clients = [Client(self.network, number) for number in range(_CLIENTS)]
+        self._actions = EventActions(self.network, self.clients, [self.topic(target) for target in self.targets()])
+
+    def targets(self) -> list[tuple[int, int]]:
+        """Return the number and the partition (-1: none) of each topic that stores messages."""
+        return [
+            (number, partition)
+            for number, topic in enumerate(self.plan.topics)
+            for partition in (range(topic["partitions"]) if topic["partitions"] else (-1,))
+        ]
+
+    def topic(self, target: Any) -> str:
+        """Return the name of a topic or partition of the plan."""
+        number, partition = target
+        domain = "persistent" if self.plan.topics[number]["persistent"] else "non-persistent"
+        name = f"{domain}://public/default/t{number}"
+        return f"{name}-partition-{partition}" if partition >= 0 else name
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _do_producer(self, step: dict[str, Any]) -> None:
+        number = step["producer"]
+        if step["access"] == "Shared":
+            client = self.clients[step["client"]]
+        else:
+            client = Client(self.network, len(self.clients))
+            self.clients.append(client)
+        self.producers[number] = ProducerApplication(client, number, self.topic(step["target"]), step)
+
+    def _do_subscribe(self, step: dict[str, Any]) -> None:
+        number = step["consumer"]
+        client = self.clients[step["client"]]
+        self.consumers[number] = ConsumerApplication(client, number, self.topic(step["target"]), step)
+
+    def _do_send(self, step: dict[str, Any]) -> None:
+        producer = self.producers.get(step["producer"])
+        if producer is not None:
+            producer.send(step["count"], step["keys"], step["delay_ms"])
+
+    def _with_consumer(self, step: dict[str, Any], action: Callable[[ConsumerApplication], None]) -> None:
+        consumer = self.consumers.get(step["consumer"])
+        if consumer is not None and consumer.is_live:
+            action(consumer)
+
+    def _do_ack(self, step: dict[str, Any]) -> None:
+        self._with_consumer(step, lambda consumer: consumer.acknowledge(step["count"] * 3))
+
+    def _do_redeliver(self, step: dict[str, Any]) -> None:
+        which = step["which"]
+        self._with_consumer(step, lambda consumer: consumer.redeliver(0 if which is None else which + 1))
+
+    def _do_seek(self, step: dict[str, Any]) -> None:
+        self._with_consumer(step, lambda consumer: consumer.seek(self._seek_target(consumer.topic, step)))
+
+    def _seek_target(self, topic: str, step: dict[str, Any]) -> Any:
+        stored = self.history.stored.get(topic, [])
+        if step["to"] == "time":
+            return self.network.now - 100 * step["which"]
+        if step["to"] == "entry" and stored:
+            return ClientMessageId(*stored[step["which"] % len(stored)].position)
+        return LATEST if step["to"] == "latest" else EARLIEST
+
+    def _do_unsubscribe(self, step: dict[str, Any]) -> None:
+        self._with_consumer(step, lambda consumer: consumer.unsubscribe())
+
+    def _do_close_consumer(self, step: dict[str, Any]) -> None:
+        self._with_consumer(step, lambda consumer: consumer.close())
+
+    def _do_close_producer(self, step: dict[str, Any]) -> None:
+        producer = self.producers.get(step["producer"])
+        if producer is not None:
+            producer.close()
+
+    def _do_transaction(self, step: dict[str, Any]) -> None:
+        topic = self.topic(step["target"])
+        if topic.startswith("persistent"):
+            self.transactions.append(TransactionClient(self.network, len(self.transactions), topic, step))
+
+    def _do_compact(self, step: dict[str, Any]) -> None:
+        self._actions.compact(self.topic(step["target"]))
+
+    def _do_wait(self, step: dict[str, Any]) -> None:
+        self.network.run(step["ms"])
+
+    def _do_event(self, step: dict[str, Any]) -> None:
+        if self._actions.run(step):
+            self.events[step["event"]] += 1
+
+    # -- end -----------------------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Stop the faults, and acknowledge everything."""
+        self._actions.heal()
+        if any(step["do"] == "transaction" for step in self.plan.steps):
+            # The coordinator ends open transactions only while a client has connected to it.
+            step = {"messages": 0, "acks": 0, "action": "COMMIT"}
+            self.transactions.append(TransactionClient(self.network, len(self.transactions), "", step))
+        self.network.run(_ROUND_MS)
+        for consumer in self.consumers.values():
+            if consumer.is_compacted:
+                consumer.close()  # it does not receive the messages that a compaction has removed
+            else:
+                consumer.drain()
+        for round_number in range(_DRAIN_ROUNDS):
+            if not self._add_drain_consumers(round_number) and self._is_drained():
+                break
+            before = len(self.history.frames)
+            self.network.run(_ROUND_MS)
+            if len(self.history.frames) == before and round_number > 10:
+                break
+        self.network.run(_ROUND_MS)
+
+    def _is_drained(self) -> bool:
+        return all(
+            not subscription.backlog
+            for topic in self.network.broker.topics.values()
+            for subscription in topic.subscriptions.values()
+            if subscription.durable
+        )
+
+    def _add_drain_consumers(self, round_number: int) -> bool:
+        """Add a consumer to each durable subscription without one; return whether any were added."""
+        added = False
+        for topic in self.network.broker.topics.values():
+            for subscription in list(topic.subscriptions.values()):
+                if subscription.consumers or not subscription.backlog or subscription.name.startswith("__"):
+                    continue
+                if (
+                    any(
+                        one.is_live and (one.topic, one.step["subscription"]) == (topic.full_name, subscription.name)
+                        for one in self.consumers.values()
+                    )
+                    and round_number < 8
+                ):
+                    continue  # it is reconnecting
+                self._add_drain_consumer(topic.full_name, subscription.name)
+                added = True
+        return added
+
+    def _add_drain_consumer(self, topic: str, subscription: str) -> None:
+        number = 1000 + len(self.consumers)
+        step = {
+            "subscription": subscription, "type": "Shared", "durable": True, "position": "Earliest", "priority": 0,
+            "queue": 100, "compacted": False, "group_ms": 0, "batch_acks": True, "receipts": False,
+            "ack_timeout_ms": 0, "ack": 100, "nack": 0, "cumulative": False, "out_of_order": False,
+        }  # fmt: skip
+        application = ConsumerApplication(self.clients[0], number, topic, step)
+        application.draining = True
+        self.consumers[number] = application
+
+
+def run_plan(plan: Plan, seed: int, tap: Any = None, observer: Any = None) -> tuple[Outcome, Run]:
+    """Run a plan. ``tap`` receives the bytes (codec.capture.tap)."""
+    run = Run(plan, seed, Network(dict(_SETTINGS), seed))
+    if tap is not None:
+        run.history.taps.append(tap)
+    if observer is not None:
+        run.history.observers.append(observer)
+    run.execute()
+    digest = hashlib.sha256()
+    for one in run.history.frames:
+        digest.update(b"%d %d %d %s " % (one.time, one.link, one.from_client, one.name.encode()))
+        if one.frame is not None:
+            digest.update(one.frame.data)
+    frames = sum(one.frame is not None for one in run.history.frames)
+    return Outcome(run.violations, frames, run.events, digest.hexdigest()), run

@@ -1,0 +1,54 @@
+"""The invariants of a run. Each is a function that yields violations; its docstring states the rule and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from simulation.invariants.activity import no_activity_after_the_last_acknowledgement, no_program_fails
+from simulation.invariants.compaction import compaction_keeps_the_last_value
+from simulation.invariants.delivery import (
+    delayed_messages_are_not_early,
+    every_message_is_delivered,
+    non_persistent_messages_are_not_redelivered,
+    redelivery_counts_never_decrease,
+)
+from simulation.invariants.flow_control import permits_are_not_exceeded, unacked_limits_are_respected
+from simulation.invariants.order import keys_are_in_order, one_consumer_is_active, producers_are_in_order
+from simulation.invariants.storage import (
+    deduplicated_messages_are_stored_once,
+    every_receipt_is_a_stored_message,
+    fenced_producers_never_write,
+)
+from simulation.invariants.transactions import transactions_are_atomic, transactions_are_isolated
+from simulation.invariants.violation import Violation
+
+__all__ = ["AFTER_RUN", "INVARIANTS", "PER_TURN", "Invariant", "Violation"]
+
+Invariant = Callable[[Any], Iterator[Violation]]
+
+AFTER_RUN: tuple[Invariant, ...] = (
+    no_program_fails,
+    every_receipt_is_a_stored_message,
+    deduplicated_messages_are_stored_once,
+    fenced_producers_never_write,
+    producers_are_in_order,
+    keys_are_in_order,
+    one_consumer_is_active,
+    permits_are_not_exceeded,
+    unacked_limits_are_respected,
+    redelivery_counts_never_decrease,
+    delayed_messages_are_not_early,
+    non_persistent_messages_are_not_redelivered,
+    transactions_are_isolated,
+    transactions_are_atomic,
+    compaction_keeps_the_last_value,
+    every_message_is_delivered,
+    no_activity_after_the_last_acknowledgement,
+)
+"""The invariants of the whole history, checked at the end."""
+
+PER_TURN: tuple[Invariant, ...] = ()
+"""The invariants that are checked after every turn of the broker."""
+
+INVARIANTS = (*PER_TURN, *AFTER_RUN)

@@ -1,0 +1,129 @@
+"""Invariants of deliveries: none is lost, too early, or repeated where that is not allowed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from simulation.invariants.subscription_replay import SubscriptionReplay, TransactionEnds
+from simulation.invariants.violation import Violation, at
+
+if TYPE_CHECKING:
+    from simulation.execution import Run
+    from simulation.sessions import SubscriptionLog
+
+__all__ = [
+    "delayed_messages_are_not_early",
+    "every_message_is_delivered",
+    "non_persistent_messages_are_not_redelivered",
+    "redelivery_counts_never_decrease",
+]
+
+
+def every_message_is_delivered(run: Run) -> Iterator[Violation]:
+    """Every durable subscription receives every message, and only an acknowledgement removes it (at-least-once).
+
+    At the end consumers acknowledge everything, so the backlog is empty, and each entry has an ACK of a consumer of the
+    subscription, or is before the position of a seek (broker-semantics.md, 5 and 6).
+    """
+    ends = TransactionEnds(run.history)
+    for log in run.history.subscriptions:
+        if log.durable and log.is_persistent and log.ended is None:
+            yield from _undelivered(run, log, ends)
+
+
+def _undelivered(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Iterator[Violation]:
+    name, topic = "every_message_is_delivered", run.network.broker.topics.get(log.topic)
+    subscription = None if topic is None else topic.subscriptions.get(log.name)
+    if subscription is None:
+        yield Violation(name, run.history.step, f"{log} does not exist any more")
+        return
+    if subscription.backlog:
+        yield Violation(name, run.history.step, f"{log} has a backlog of {subscription.backlog} at the end")
+        return
+    replay = SubscriptionReplay(run.history, log, ends)
+    for _ in replay.walk():
+        pass
+    compacted = any(session.request.body.read_compacted for session in log.sessions)
+    for entry in replay.entries:
+        if entry.offset < replay.start or not replay.is_readable(entry):
+            continue
+        if entry.offset not in replay.acked:
+            text = f"{log}: the entry {entry.position} is removed from the backlog, but no consumer acknowledged it"
+            yield Violation(name, run.history.step, text)
+            return
+        if entry.offset not in replay.delivered and not compacted:
+            yield Violation(name, run.history.step, f"{log}: the entry {entry.position} was never delivered")
+            return
+
+
+def delayed_messages_are_not_early(run: Run) -> Iterator[Violation]:
+    """On Shared and Key_Shared, a message is sent at most one tick before its delivery time.
+
+    The tick is delayedDeliveryTickTimeMillis; the real broker may be early by one tick unless the time is strict
+    (InMemoryDelayedDeliveryTracker.getCutoffTime).
+    """
+    tick = run.network.broker.settings.delayedDeliveryTickTimeMillis
+    for session in run.history.consumers:
+        if session.individual and session.subscription.is_persistent:
+            for frame in session.frames:
+                if (
+                    frame.name == "MESSAGE"
+                    and frame.contents is not None
+                    and frame.contents.deliver_at > frame.time + tick
+                ):
+                    early = frame.contents.deliver_at - frame.time
+                    yield at("delayed_messages_are_not_early", frame, f"{session}: {early} ms too early")
+                    break
+
+
+def redelivery_counts_never_decrease(run: Run) -> Iterator[Violation]:
+    """On Shared and Key_Shared, the redelivery count of an entry never decreases, and a REDELIVER increases it.
+
+    The counts are lost when the last consumer leaves and when the topic is unloaded (InMemoryRedeliveryTracker).
+    """
+    ends = TransactionEnds(run.history)
+    for log in run.history.subscriptions:
+        if not log.is_persistent:
+            continue
+        replay = SubscriptionReplay(run.history, log, ends)
+        least: dict[int, int] = {}
+        for frame in replay.walk():
+            if not replay.attached or frame.name in ("unload", "restart", "sought"):
+                least.clear()
+            if frame.name == "REDELIVER_UNACKNOWLEDGED_MESSAGES" and frame.session.individual:
+                for offset in replay.returned(frame):
+                    least[offset] = least.get(offset, 0) + 1
+            if frame.name != "MESSAGE" or frame.entry is None or not frame.session.individual:
+                continue
+            offset, count = frame.entry.offset, frame.body.redelivery_count
+            if count < least.get(offset, 0):
+                text = f"{frame.session}: the count of {frame.entry.position} is {count} after {least[offset]}"
+                yield at("redelivery_counts_never_decrease", frame, text)
+                break
+            least[offset] = count
+
+
+def non_persistent_messages_are_not_redelivered(run: Run) -> Iterator[Violation]:
+    """A subscription of a non-persistent topic gets each SEND at most once, never as a redelivery.
+
+    A message that a producer sends again is another SEND (broker-semantics.md, non-persistent topics).
+    """
+    sends: Counter[bytes] = Counter()
+    deliveries: Counter[tuple[int, bytes]] = Counter()
+    for frame in run.history.frames:
+        if frame.contents is None or not frame.contents.texts:
+            continue
+        text = frame.contents.texts[0]
+        if frame.name == "SEND":
+            sends[text] += 1
+        elif frame.entry is None and frame.session is not None and not frame.session.subscription.is_persistent:
+            key = id(frame.session.subscription), text
+            deliveries[key] += 1
+            if deliveries[key] > sends[text] or frame.body.redelivery_count:
+                text_of = (
+                    f"{frame.session}: {text!r} is delivered {deliveries[key]} times, and was sent {sends[text]} times"
+                )
+                yield at("non_persistent_messages_are_not_redelivered", frame, text_of)
+                return

@@ -1,0 +1,99 @@
+"""Invariants of what producers are told and what is stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from simulation.invariants.violation import Violation, at
+
+from pcli.codec.wire.message_id import signed
+
+if TYPE_CHECKING:
+    from simulation.execution import Run
+    from simulation.history import WireFrame
+
+__all__ = ["deduplicated_messages_are_stored_once", "every_receipt_is_a_stored_message", "fenced_producers_never_write"]
+
+
+def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
+    """A SEND_RECEIPT is sent after its entry is stored, and names it; the entry has the bytes of the SEND.
+
+    A receipt with the id -1:-1 belongs to a duplicate; the message of an exact producer is then stored. Other producers
+    can lose messages with deduplication, because a batch that overlaps an earlier one is dropped
+    (broker-semantics.md, 3.3 and 3.4).
+    """
+    name, history = "every_receipt_is_a_stored_message", run.history
+    texts = {(entry.topic, text) for entry in history.entries() for text in entry.contents.texts}
+    for session in history.producers:
+        if not session.topic.startswith("persistent:"):
+            continue
+        sends: dict[int, list[WireFrame]] = {}
+        for frame in session.frames:
+            if frame.name == "SEND":
+                sends.setdefault(frame.body.sequence_id, []).append(frame)
+            elif frame.name == "SEND_RECEIPT":
+                place = frame.body.message_id
+                position = signed(place.ledgerId), signed(place.entryId)
+                waiting = sends.get(frame.body.sequence_id)
+                if not waiting:
+                    yield at(name, frame, f"{session}: no SEND {frame.body.sequence_id} waits for a receipt")
+                    continue
+                sent = waiting.pop(0)
+                block = sent.frame.data[sent.frame.parts.command_end :]
+                stored = history.by_position.get(position)
+                if position == (-1, -1):
+                    assert sent.contents is not None
+                    lost = [text for text in sent.contents.texts if (session.topic, text) not in texts]
+                    if lost and session.name.startswith("exact"):
+                        yield at(name, frame, f"{session}: the receipt of a duplicate, but the message is not stored")
+                elif stored is None or stored.topic != session.topic:
+                    yield at(name, frame, f"{session}: {position} is not an entry of the topic")
+                elif stored.data != block:
+                    yield at(name, frame, f"{session}: the entry {position} has other bytes than the SEND")
+                elif stored.turn > frame.turn:
+                    yield at(name, frame, f"{session}: the receipt was sent before the entry {position} was stored")
+
+
+def deduplicated_messages_are_stored_once(run: Run) -> Iterator[Violation]:
+    """A message that an exact producer sends several times with one sequence id is stored once (MessageDeduplication).
+
+    Deduplication is enabled on the topics of these producers before they start (broker-semantics.md, 3.4).
+    """
+    exact = {number for number, producer in run.producers.items() if producer.exact}
+    counts: Counter[bytes] = Counter()
+    for entry in run.history.entries():
+        for text in entry.contents.texts:
+            number = text.partition(b".")[0]
+            if number.isdigit() and int(number) in exact:
+                counts[text] += 1
+                if counts[text] == 2:
+                    place = f"{entry.position} of {entry.topic}"
+                    yield Violation(
+                        "deduplicated_messages_are_stored_once",
+                        run.history.step,
+                        f"{text!r} is stored again at {place}",
+                    )
+
+
+def fenced_producers_never_write(run: Run) -> Iterator[Violation]:
+    """While a producer has exclusive access, no other producer of the topic gets a receipt.
+
+    The access ends when the producer ends or another producer fences it (broker-semantics.md, 3.2).
+    """
+    history = run.history
+    exclusive = [one for one in history.producers if one.access != "Shared"]
+    for holder in exclusive:
+        first = holder.response.index
+        last = 1 << 62 if holder.ended is None else holder.ended.index
+        later = [one.response.index for one in exclusive if one.topic == holder.topic and one.response.index > first]
+        last = min([last, *later])
+        for other in history.producers:
+            if other is holder or other.topic != holder.topic:
+                continue
+            for frame in other.frames:
+                if frame.name == "SEND_RECEIPT" and first < frame.index < last:
+                    text = f"{other}: a receipt, although {holder} has exclusive access since frame {first}"
+                    yield at("fenced_producers_never_write", frame, text)
+                    break

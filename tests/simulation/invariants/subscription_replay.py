@@ -1,0 +1,178 @@
+"""The acknowledged and the pending entries of a subscription, computed from its frames.
+
+Rules of this file
+1. An ACK of an attached consumer acknowledges whole entries, or messages of batches (ack set). On Shared and Key_Shared
+   only individual acknowledgements count; an ack set is lost at an unload (broker-semantics.md, 5 and 6).
+2. An ACK in a transaction counts when the transaction is committed, that is at the successful response to END_TXN.
+3. A seek sets the acknowledged entries to those before its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from simulation.sessions import ConsumerSession, SubscriptionLog
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
+from pcli.codec.wire.message_id import signed
+
+if TYPE_CHECKING:
+    from simulation.history import History, StoredEntry, WireFrame
+
+__all__ = ["SubscriptionReplay", "TransactionEnds", "transaction_of"]
+
+
+def transaction_of(body: object) -> tuple[int, int] | None:
+    """Return the transaction id in a command, or None."""
+    if not body.HasField("txnid_most_bits"):  # type: ignore[attr-defined]
+        return None
+    return body.txnid_most_bits, body.txnid_least_bits  # type: ignore[attr-defined]
+
+
+class TransactionEnds:
+    """The requests to end transactions, and their successful responses, by index of the frame."""
+
+    def __init__(self, history: History) -> None:
+        self.commit_requested: dict[tuple[int, int], int] = {}
+        self.committed: dict[tuple[int, int], int] = {}
+        open_requests: dict[tuple[int, int], tuple[tuple[int, int], bool]] = {}
+        for frame in history.frames:
+            if frame.name == "END_TXN":
+                txn, commit = transaction_of(frame.body), frame.body.txn_action == pb.COMMIT
+                assert txn is not None
+                open_requests[frame.link, frame.body.request_id] = txn, commit
+                if commit:
+                    self.commit_requested.setdefault(txn, frame.index)
+            elif frame.name == "END_TXN_RESPONSE" and not frame.body.HasField("error"):
+                txn, commit = open_requests.pop((frame.link, frame.body.request_id), ((-1, -1), False))
+                if commit:
+                    self.committed.setdefault(txn, frame.index)
+
+    def may_be_committed(self, txn: tuple[int, int] | None, index: int) -> bool:
+        """Return whether a commit was requested before a frame."""
+        return txn is not None and self.commit_requested.get(txn, 1 << 62) < index
+
+    def is_committed(self, txn: tuple[int, int] | None, index: int = 1 << 62) -> bool:
+        """Return whether the commit of a transaction was confirmed before a frame."""
+        return txn is not None and self.committed.get(txn, 1 << 62) < index
+
+
+class SubscriptionReplay:
+    """The state of one subscription. `see` must receive its frames in order."""
+
+    def __init__(self, history: History, log: SubscriptionLog, ends: TransactionEnds) -> None:
+        self.log = log
+        self.entries = history.stored.get(log.topic, [])
+        self.ends = ends
+        self.start = max(0, log.start)
+        self.acked: set[int] = set()
+        """Offsets of acknowledged entries at or after ``start``."""
+        self.bits: dict[int, int] = {}
+        self.pending: dict[int, ConsumerSession] = {}
+        """The consumer that has each entry (Shared and Key_Shared)."""
+        self.delivered: set[int] = set()
+        """Offsets that were ever delivered."""
+        self.in_transactions: set[int] = set()
+        """Offsets that were ever acknowledged in a transaction."""
+        self.attached: set[ConsumerSession] = set()
+        self._by_position = history.by_position
+        self._transactions: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
+
+    def walk(self) -> Iterator[WireFrame]:
+        """Yield each frame of the subscription before its effect is applied."""
+        for frame in self.log.frames:
+            self._apply_commits(frame.index)
+            yield frame
+            self.see(frame)
+        self._apply_commits(1 << 62)
+
+    def is_acked(self, offset: int) -> bool:
+        """Return whether a whole entry is acknowledged."""
+        return offset < self.start or offset in self.acked
+
+    def is_readable(self, entry: StoredEntry, index: int = 1 << 62) -> bool:
+        """Return whether an entry must be delivered: it is no marker, and its transaction, if any, is committed."""
+        contents = entry.contents
+        return not contents.marker and (
+            contents.transaction is None or self.ends.is_committed(contents.transaction, index)
+        )
+
+    def see(self, frame: WireFrame) -> None:
+        """Apply a frame."""
+        session = frame.session
+        name = frame.name
+        if name == "SUCCESS" and session is not None:
+            self.attached.add(session)
+        elif name == "MESSAGE" and frame.entry is not None:
+            self.delivered.add(frame.entry.offset)
+            if session is not None and session.individual:
+                self.pending[frame.entry.offset] = session
+        elif name == "ACK":
+            self._acknowledge(frame)
+        elif name == "REDELIVER_UNACKNOWLEDGED_MESSAGES":
+            for offset in self.returned(frame):
+                del self.pending[offset]
+        elif name in ("unload", "restart"):
+            self.bits.clear()
+        elif name == "sought":
+            self._seek(frame.body + 1)
+        for ended in self.log.closings.get(frame.index, ()):
+            self.attached.discard(ended)
+            self.pending = {offset: one for offset, one in self.pending.items() if one is not ended}
+
+    def returned(self, frame: WireFrame) -> list[int]:
+        """Return the offsets that a REDELIVER takes back from its consumer."""
+        mine = [offset for offset, one in self.pending.items() if one is frame.session]
+        if not frame.body.message_ids:
+            return mine
+        wanted = {self._offset(place) for place in frame.body.message_ids}
+        return [offset for offset in mine if offset in wanted]
+
+    def _seek(self, start: int) -> None:
+        self.start = start
+        self.acked.clear()
+        self.bits.clear()
+        self.pending.clear()
+
+    def _offset(self, place: pb.MessageIdData) -> int:
+        entry = self._by_position.get((signed(place.ledgerId), signed(place.entryId)))
+        return -1 if entry is None or entry.topic != self.log.topic else entry.offset
+
+    def _acknowledge(self, frame: WireFrame) -> None:
+        body, txn = frame.body, transaction_of(frame.body)
+        cumulative = body.ack_type == pb.CommandAck.Cumulative
+        if cumulative and frame.session is not None and frame.session.individual:
+            return
+        for place in body.message_id:
+            offset = self._offset(place)
+            bits = set_of(place.ack_set) if place.ack_set else None
+            if offset < 0:
+                continue
+            if txn is not None:
+                self.in_transactions.add(offset)
+                self._transactions.setdefault(txn, []).append((offset, bits))
+            elif cumulative:
+                self.acked.update(range(self.start, offset if bits else offset + 1))
+                if bits:
+                    self.ack(offset, bits)
+            else:
+                self.ack(offset, bits)
+
+    def ack(self, offset: int, bits: int | None) -> None:
+        """Acknowledge an entry, or all its messages except those in ``bits``."""
+        if bits:
+            left = self.bits.get(offset, bits) & bits
+            if left:
+                self.bits[offset] = left
+                return
+        self.bits.pop(offset, None)
+        self.pending.pop(offset, None)
+        if offset >= self.start:
+            self.acked.add(offset)
+
+    def _apply_commits(self, index: int) -> None:
+        for txn in [txn for txn in self._transactions if self.ends.is_committed(txn, index)]:
+            for offset, bits in self._transactions.pop(txn):
+                self.ack(offset, bits)
