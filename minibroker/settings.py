@@ -331,7 +331,7 @@ class Settings:
             name, separator, value = pair.partition("=")
             name = name.strip()
             if not separator:
-                raise LocalError(f"setting {pair!r}: must have the form name=value")
+                raise LocalError(f"setting {_first_word(pair)!r}: must have the form name=value")
             if name in IGNORED:
                 raise LocalError(f"setting {name}: known to Pulsar, but not supported by the mini-broker")
             settings.put(name, value.strip())
@@ -347,7 +347,7 @@ class Settings:
             if not words or words[0] in "#!":
                 continue
             if not separator:
-                raise LocalError(f"line {words!r}: must have the form name=value")
+                raise LocalError(f"setting {_first_word(words)!r}: must have the form name=value")
             if name.strip() not in IGNORED:
                 settings.put(name.strip(), value.strip())
         return settings
@@ -386,6 +386,11 @@ class Row:
     default: str
     """The default value, as written in a conf file."""
     text: str
+
+
+def _first_word(text: str) -> str:
+    """Return the name in an invalid setting. The rest is not repeated, because it may be a key."""
+    return text.replace(":", " ").partition(" ")[0]
 
 
 def _bool(name: str, value: str) -> bool:

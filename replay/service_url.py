@@ -42,6 +42,8 @@ class ServiceUrl:
     @classmethod
     def parse(cls, text: str) -> ServiceUrl:
         """Parse a service URL. Raises LocalError if it is invalid."""
+        if "@" in text:  # not repeated, because it may contain a password
+            raise LocalError(f"the URL of {text.rpartition('@')[2]} contains a user: give --token or --basic instead")
         match = _URL.fullmatch(text.strip())
         scheme = (match["scheme"] or "pulsar") if match else ""
         if match is None or scheme not in _PORTS:

@@ -21,7 +21,7 @@ from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.observe.bit_set import Bits
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.commands import BY_NAME
-from pcli.codec.wire.redact import secret_values
+from pcli.codec.wire.redact import secret_bytes
 
 __all__ = ["KeptPackets", "SelectedFrames", "copy_packets", "packets_of"]
 
@@ -33,11 +33,6 @@ _CONTEXT = frozenset(
         "GET_OR_CREATE_SCHEMA_RESPONSE", "SCALABLE_TOPIC_SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",
     )
 )  # fmt: skip
-
-
-_WITH_SECRETS = frozenset(
-    BY_NAME[name].number for name in ("CONNECT", "AUTH_CHALLENGE", "AUTH_RESPONSE", "LOOKUP", "PARTITIONED_METADATA")
-)
 
 
 class SelectedFrames:
@@ -104,10 +99,9 @@ def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: Se
             run = runs.get(direction)
             if run is None or run.packets[-1] != event.packets[0]:
                 runs[direction] = run = _next_run(event, run, kept)
-            if event.type in _WITH_SECRETS:
-                for value in secret_values(event.command):
-                    for packet in event.packets:
-                        kept.secrets.setdefault(packet, []).append(value)
+            for value in secret_bytes(event):
+                for packet in event.packets:
+                    kept.secrets.setdefault(packet, []).append(value)
             run.packets += event.packets if not run.packets else event.packets[1:]
             run.end = event.offset + event.length
             run.wanted = run.wanted or event.number in chosen.frames or event.type in _CONTEXT
@@ -158,12 +152,17 @@ def copy_packets(
 
 
 def _starred(data: bytes, value: bytes) -> bytes:
-    """Return a packet's bytes with asterisks in place of a credential, or of its part at the packet's start or end."""
+    """Return a packet's bytes with asterisks in place of a credential.
+
+    A packet can also contain only the start, the middle or the end of a credential. A start or middle of at least four
+    bytes ends with the packet.
+    """
     if value in data:
         return data.replace(value, b"*" * len(value))
-    for size in range(len(value) - 1, 3, -1):
-        if data.endswith(value[:size]):
+    for size in range(min(len(value), len(data)), 3, -1):
+        if data[-size:] in value:
             return data[:-size] + b"*" * size
+    for size in range(len(value) - 1, 3, -1):
         if value[-size:] in data:
             return data.replace(value[-size:], b"*" * size)
     return data

@@ -301,4 +301,5 @@ class Player:
         else:
             command.authResponse.response.auth_method_name = method
             command.authResponse.response.auth_data = data
-        return join_frame(command.SerializeToString())
+        # A malformed CONNECT lacks required fields; the broker closes the connection, as it did in the capture.
+        return join_frame(command.SerializePartialToString())

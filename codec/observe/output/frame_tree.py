@@ -18,7 +18,7 @@ from pcli.codec.observe.observer_state import Facts, ObservedFrame
 from pcli.codec.observe.text_format import latency_text, printable
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.message_id import signed
-from pcli.codec.wire.redact import SECRET_FIELDS, hidden, secret_values
+from pcli.codec.wire.redact import SECRET_FIELDS, hidden, secret_bytes
 
 __all__ = ["hex_lines", "message_lines", "shown_bytes", "tree_lines"]
 
@@ -103,10 +103,8 @@ def shown_bytes(frame: ObservedFrame, *, secrets: bool = False, payload: bool = 
     """Return the bytes of a frame with asterisks in place of credentials and payload, unless requested."""
     data, parts = frame.data, frame.parts
     if not secrets:
-        command = data[parts.command_start : parts.command_end]
-        for value in secret_values(frame.command):
-            command = command.replace(value, b"*" * len(value))
-        data = data[: parts.command_start] + command + data[parts.command_end :]
+        for value in secret_bytes(frame):
+            data = data.replace(value, b"*" * len(value))
     if not payload and parts.payload_start >= 0:
         size = parts.payload_end - parts.payload_start
         data = data[: parts.payload_start] + b"*" * size + data[parts.payload_end :]
