@@ -20,6 +20,7 @@ from pcli.codec.session import Offer
 from pcli.codec.session.timers import Timer, Timers
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.broker_documents import BrokerDocuments
 from pcli.minibroker.commands import HANDLERS, HOT_HANDLERS
 from pcli.minibroker.connection import Connection
 from pcli.minibroker.dispatch.dispatcher_table import make_dispatcher
@@ -33,6 +34,7 @@ from pcli.minibroker.security.authentication import AuthenticationService
 from pcli.minibroker.security.authorization import AuthorizationService
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.stats.rates import Rates
+from pcli.minibroker.storage.broker_storage import BrokerStorage, MemoryBrokerStorage
 from pcli.minibroker.storage.ledger import EntryCache
 from pcli.minibroker.storage.spilling_storage import Pool
 from pcli.minibroker.topics.client_permissions import disconnect_unauthorized
@@ -72,8 +74,10 @@ class Broker:
         service_url: str = "",
         http_url: str = "",
         pool: Pool | None = None,
+        storage: BrokerStorage | None = None,
         now: int = 0,
     ) -> None:
+        """If ``storage`` is durable, the broker continues with the stored state. By default, it is the memory."""
         self.settings = settings
         self.instance = instance
         """Number of this start of the broker. Generated producer names contain it."""
@@ -89,6 +93,7 @@ class Broker:
         self.turn_end = now
         """Time at the end of this turn. It is later than ``now`` while overdue timers run."""
         self.pool = Pool() if pool is None else pool
+        self.storage: BrokerStorage = MemoryBrokerStorage(self.pool) if storage is None else storage
         self.cache = EntryCache()
         """Cached entries of all topics."""
         self.failures: deque[BaseException] = deque(maxlen=100)
@@ -119,6 +124,11 @@ class Broker:
         self.transactions = TransactionMetadataStoreService(self, settings, self.transaction_buffers)
         if settings.transactionCoordinatorEnabled:
             self.policies.partitioned[ASSIGN] = 1
+        self.documents: BrokerDocuments | None = None
+        """The documents of the broker; None without durable storage."""
+        if self.storage.durable:
+            self.documents = BrokerDocuments(self.storage, settings, self.policies, self.topic_registry)
+            self.instance = self.documents.instance
         self.topics = self.topic_registry.topics
         self.stored = self.topic_registry.stored
         self.resource_group_throttles = ResourceGroupThrottles(self, self.policies)
@@ -306,7 +316,7 @@ class Broker:
 
     def next_ledger_id(self) -> int:
         """Return the id of a new ledger. Ids increase across all topics."""
-        return next(self._ledger_ids)
+        return next(self._ledger_ids) if self.documents is None else self.documents.next_ledger_id()
 
     def next_producer_name(self) -> str:
         """Return a generated producer name, such as ``standalone-0-7``."""
@@ -332,6 +342,8 @@ class Broker:
 
     def policies_changed(self, name: str) -> None:
         """Apply changed policies of a namespace (``tenant/namespace``) or topic (the name without partition)."""
+        if self.documents is not None:
+            self.documents.policies.changed(name)
         of_topic = "://" in name
         find = self.topic_registry.loaded_with_base if of_topic else self.topic_registry.loaded_in_namespace
         for topic in find(name):
@@ -382,6 +394,7 @@ class Broker:
 
     def close(self) -> None:
         """Notify all clients, as an unload of every topic does, and close their connections."""
+        self.storage.close()
         for topic in list(self.topics.values()):
             topic.unload()
         for connection in list(self.connections):

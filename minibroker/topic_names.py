@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import quote, unquote
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
@@ -18,9 +19,11 @@ __all__ = [
     "SNAPSHOT",
     "check_namespace",
     "check_subscription_name",
+    "document_path",
     "is_system",
     "namespace_of",
     "topic_name",
+    "topic_of_path",
 ]
 
 _DOMAINS: Final = ("persistent", "non-persistent")
@@ -47,6 +50,17 @@ def topic_name(text: str) -> TopicName:
             pb.InvalidTopicName, f"Invalid topic name: {text!r}: names with a cluster are no longer supported"
         )
     return name
+
+
+def document_path(name: TopicName) -> str:
+    """Return the end of the paths of a topic's documents, such as ``public/default/persistent/orders``."""
+    return f"{name.tenant}/{name.namespace}/{name.domain}/{quote(name.local, safe='')}"
+
+
+def topic_of_path(path: str) -> TopicName:
+    """Return the topic of an end of a path that `document_path` returned."""
+    tenant, namespace, domain, local = path.split("/")
+    return TopicName(domain, tenant, namespace, unquote(local))
 
 
 def check_namespace(text: str) -> str:

@@ -134,6 +134,8 @@ def _server(
             broker.report(fault)
             return _error(500, f"{type(fault).__name__}: {fault}")
         finally:
+            if broker.documents is not None and endpoint.method != "GET":
+                broker.documents.changed_by_request({"domain": domain, **request.path_params})
             broker.finish_turn()
         return _answer(value)
 

@@ -195,7 +195,7 @@ def delete_namespace(broker: Broker, name: str) -> None:
     for topic in _all_topics(broker, name):
         delete_topic(broker, TopicName.parse(topic))
     for topic in _partitioned(broker, name):
-        del broker.policies.partitioned[topic]
+        broker.policies.set_partitions(topic, 0)
         delete_policies_and_schemas(broker, TopicName.parse(topic))
     broker.topic_registry.forget_namespace(name)
     broker.topic_registry.forget_system_topics(name)

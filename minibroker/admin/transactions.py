@@ -110,7 +110,7 @@ def _scale(call: Call) -> None:
     if count <= _count(call):
         text = "Number of transaction coordinators should be more than the current number of transaction coordinator"
         raise RestError(406, text)
-    call.broker.policies.partitioned[ASSIGN] = count
+    call.broker.policies.set_partitions(ASSIGN, count)
 
 
 def _store(call: Call, number: int) -> MLTransactionMetadataStore:

@@ -12,6 +12,7 @@ from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
+from pcli.minibroker.topics.schema_checks import add_schema
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
@@ -53,7 +54,7 @@ def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateS
     topic = connection.broker.topic_registry.load(name)
     if topic is None:
         raise Refused(pb.TopicNotFound, f"Topic not found {name}")
-    version = topic.add_schema(None if command.schema.type == pb.Schema.Type.Value("None") else command.schema)
+    version = add_schema(topic, None if command.schema.type == pb.Schema.Type.Value("None") else command.schema)
     connection.send_command(pb.CommandGetOrCreateSchemaResponse(request_id=command.request_id, schema_version=version))
 
 

@@ -17,6 +17,7 @@ from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topic_names import check_subscription_name, is_system, topic_name
 from pcli.minibroker.topics.consumer import Consumer
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED
+from pcli.minibroker.topics.schema_checks import check_consumer_schema
 from pcli.minibroker.topics.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
     if command.durable and topic.persistent and not exists and not topic.effective("allowAutoSubscriptionCreation"):
         raise Refused(pb.SubscriptionNotFound, "Subscription does not exist")
     if command.HasField("schema"):
-        topic.check_consumer_schema(command.schema)
+        check_consumer_schema(topic, command.schema)
     _check_request(topic, command)
     topic.check_subscribe_rate(connection, command)
     subscription = _open(topic, command)
@@ -194,7 +195,8 @@ def _join(subscription: Subscription, connection: Connection, command: pb.Comman
         raise Refused(pb.ConsumerBusy, "Exclusive consumer is already connected")
     individual = subscription.cursor is not None and command.subType not in (EXCLUSIVE, FAILOVER)
     consumer = Consumer(subscription, connection, command, individual=individual)
-    subscription.topic.subscriptions.setdefault(subscription.name, subscription)
+    if subscription.name not in subscription.topic.subscriptions:
+        subscription.topic.add_subscription(subscription)
     subscription.add_consumer(consumer, command.subType)
     connection.consumers[command.consumer_id] = consumer
     connection.answer_success(command.request_id)

@@ -134,6 +134,8 @@ class Policies:
         self.settings = settings
         self.on_change = on_change or (lambda _: None)
         """A function that is called with the name of the namespace or base topic whose policies have changed."""
+        self.on_partitions_change: Callable[[str], None] = lambda _: None
+        """A function that is called with the full name of a topic whose number of partitions has changed."""
         self.clusters = {settings.clusterName: Cluster()}
         self.migrations: dict[str, dict[str, Any]] = {}
         """The migrations of clusters, which can be unknown. They have no effect."""
@@ -163,6 +165,14 @@ class Policies:
         for name in ("public/default", "pulsar/system"):
             self.add_tenant(name.partition("/")[0])
             self.add_namespace(name)
+
+    def set_partitions(self, topic: str, count: int) -> None:
+        """Store the number of partitions of a topic (full name); 0 removes a partitioned topic."""
+        if count:
+            self.partitioned[topic] = count
+        else:
+            del self.partitioned[topic]
+        self.on_partitions_change(topic)
 
     def add_tenant(self, name: str) -> Tenant:
         """Add a tenant on the cluster."""

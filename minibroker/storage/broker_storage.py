@@ -4,7 +4,8 @@ Rules of this file
 1. A document is a JSON value with a path, such as ``/managed-ledgers/public/default/persistent/orders``, as in Pulsar's
    metadata store. An entry belongs to a storage, which has an id, and has a number in it.
 2. The changes of a turn belong to one batch, and a batch is written as one transaction. A crash therefore never leaves
-   half of a turn. `seal` ends the batch; documents are encoded then, once for any number of changes.
+   half of a turn. `seal` ends the batch; documents are encoded then, once for any number of changes. If two objects
+   have the same document, for example a deleted topic and its successor, the last one that changed is stored.
 3. A lazy change is written with the next batch that must be written, or after the flush interval. All other changes
    must be written before the output of their turn is sent. `require` makes the lazy changes so far required.
 4. Entries that are not written yet are read from memory.
@@ -18,10 +19,26 @@ from typing import Any, Final, Protocol
 
 from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage, Storage, StorageFull
 
-__all__ = ["Batch", "BrokerStorage", "Database", "DurableBrokerStorage", "MemoryBrokerStorage", "StoredEntries"]
+__all__ = [
+    "Batch",
+    "BrokerStorage",
+    "Database",
+    "Document",
+    "Documented",
+    "DurableBrokerStorage",
+    "MemoryBrokerStorage",
+    "StoredEntries",
+]
 
 _LAST_STORAGE_ID: Final = "/last-storage-id"
 """The path of the document with the highest storage id that was ever used."""
+
+
+class Documented(Protocol):
+    """An object whose state is stored as documents."""
+
+    def changed_documents(self) -> Iterable[tuple[str, Any]]:
+        """Return the paths and JSON values of the documents that changed since the last call; None deletes one."""
 
 
 class BrokerStorage(Protocol):
@@ -31,11 +48,8 @@ class BrokerStorage(Protocol):
     def durable(self) -> bool:
         """Whether the state survives a restart of the process."""
 
-    def changed(self, path: str, encode: Callable[[], Any], *, lazy: bool = False) -> None:
-        """Record that the document at ``path`` has changed.
-
-        ``encode`` returns its new JSON value, or None if the document is deleted. It is called at the end of the batch.
-        """
+    def changed(self, source: Documented, *, lazy: bool = False) -> None:
+        """Record that documents of an object have changed. They are encoded at the end of the batch."""
 
     def require(self) -> None:
         """Require that all changes so far are written before the output of this turn is sent."""
@@ -46,11 +60,38 @@ class BrokerStorage(Protocol):
     def document(self, path: str) -> Any:
         """Return a stored document, or None."""
 
+    def close(self) -> None:
+        """Ignore all later changes.
+
+        The broker calls this before it closes its topics, because a topic that is unloaded loses state that a restart
+        restores.
+        """
+
     def open(self, storage_id: int, empty_at: int = 0) -> Storage:
         """Return the entries of a storage. If there are none, the next entry has the number ``empty_at``."""
 
     def new_storage_id(self) -> int:
         """Return the id of a new storage."""
+
+
+class Document:
+    """One document whose value a function returns (class Documented)."""
+
+    __slots__ = ("_encode", "_path", "_storage")
+
+    def __init__(self, storage: BrokerStorage, path: str, encode: Callable[[], Any]) -> None:
+        """``encode`` returns the JSON value, or None if the document is deleted. It is called once per batch."""
+        self._storage = storage
+        self._path = path
+        self._encode = encode
+
+    def changed(self, *, lazy: bool = False) -> None:
+        """Record that the value has changed."""
+        self._storage.changed(self, lazy=lazy)
+
+    def changed_documents(self) -> Iterable[tuple[str, Any]]:
+        """Return the document, as defined in Documented."""
+        yield self._path, self._encode()
 
 
 class MemoryBrokerStorage:
@@ -61,7 +102,7 @@ class MemoryBrokerStorage:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def changed(self, path: str, encode: Callable[[], Any], *, lazy: bool = False) -> None:
+    def changed(self, source: Documented, *, lazy: bool = False) -> None:
         """Do nothing, because the objects of the broker are the only copy."""
 
     def require(self) -> None:
@@ -74,6 +115,9 @@ class MemoryBrokerStorage:
     def document(self, path: str) -> Any:
         """Return None."""
         return None
+
+    def close(self) -> None:
+        """Do nothing."""
 
     def open(self, storage_id: int, empty_at: int = 0) -> Storage:
         """Return a new storage in the pool."""
@@ -131,17 +175,22 @@ class DurableBrokerStorage:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._batch = Batch(1)
-        self._changed: dict[str, Callable[[], Any]] = {}
+        self._changed: dict[Documented, None] = {}
+        self._closed = False
         self._required = False
         self._last_storage_id: int = self.document(_LAST_STORAGE_ID) or 0
+        self._storage_id_document = Document(self, _LAST_STORAGE_ID, lambda: self._last_storage_id)
         self.full = ""
         """Why entries are refused, or an empty string."""
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def changed(self, path: str, encode: Callable[[], Any], *, lazy: bool = False) -> None:
+    def changed(self, source: Documented, *, lazy: bool = False) -> None:
         """Record a change, as defined in BrokerStorage."""
-        self._changed[path] = encode
+        if self._closed:
+            return
+        self._changed.pop(source, None)
+        self._changed[source] = None
         if not lazy:
             self._required = True
 
@@ -152,6 +201,8 @@ class DurableBrokerStorage:
 
     def add(self, storage: StoredEntries, number: int, data: bytes) -> None:
         """Add an entry to the batch. Raises StorageFull."""
+        if self._closed:
+            return
         if self.full:
             raise StorageFull(self.full)
         batch = self._batch
@@ -162,6 +213,8 @@ class DurableBrokerStorage:
 
     def trim(self, storage: StoredEntries, first: int, end: int) -> None:
         """Delete the entries from number ``first`` up to but not including ``end``."""
+        if self._closed:
+            return
         before = self._batch.trimmed.get(storage.id)
         self._batch.trimmed[storage.id] = (first if before is None else before[0], end)
         self._required = True
@@ -187,9 +240,9 @@ class DurableBrokerStorage:
         """End the batch and return it. The caller must write it, and call `written` afterwards."""
         batch, changed = self._batch, self._changed
         self._changed, self._required = {}, False
-        for path, encode in changed.items():
-            value = encode()
-            batch.documents[path] = None if value is None else json.dumps(value, separators=(",", ":"))
+        for source in changed:
+            for path, value in source.changed_documents():
+                batch.documents[path] = None if value is None else json.dumps(value, separators=(",", ":"))
         self._batch = Batch(batch.number + 1)
         return batch
 
@@ -206,10 +259,12 @@ class DurableBrokerStorage:
         return ((path, json.loads(text)) for path, text in self.database.documents(prefix))
 
     def document(self, path: str) -> Any:
-        """Return a document, as defined in BrokerStorage. An unwritten change is encoded."""
-        if path in self._changed:
-            return self._changed[path]()
+        """Return a written document, as defined in BrokerStorage."""
         return next((value for found, value in self.documents(path) if found == path), None)
+
+    def close(self) -> None:
+        """Ignore all later changes, as defined in BrokerStorage."""
+        self._closed = True
 
     def open(self, storage_id: int, empty_at: int = 0) -> Storage:
         """Return a storage, as defined in BrokerStorage."""
@@ -218,7 +273,7 @@ class DurableBrokerStorage:
     def new_storage_id(self) -> int:
         """Return the id of a new storage."""
         self._last_storage_id += 1
-        self.changed(_LAST_STORAGE_ID, lambda: self._last_storage_id)
+        self._storage_id_document.changed()
         return self._last_storage_id
 
 

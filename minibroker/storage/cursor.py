@@ -14,12 +14,13 @@ Source of the rules: ManagedCursorImpl.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.storage.ledger import ManagedLedger
 
-__all__ = ["ManagedCursor"]
+__all__ = ["CursorChanges", "ManagedCursor"]
 
 _SHIFT: Final = 10
 _PAGE: Final = 1 << _SHIFT
@@ -27,6 +28,19 @@ _MASK: Final = _PAGE - 1
 _PAGE_BYTES: Final = _PAGE // 8
 _FULL: Final = (1 << _PAGE) - 1
 """A page in which all entries are deleted. All of these pages share this object."""
+
+
+class CursorChanges(Protocol):
+    """An object that is notified when the stored state of a cursor changes."""
+
+    def moved(self) -> None:
+        """Record that the mark-delete position or the properties have changed."""
+
+    def page_changed(self, number: int) -> None:
+        """Record that acknowledged entries or ack sets of a page have changed."""
+
+    def all_changed(self) -> None:
+        """Record that the cursor was reset: all pages have changed."""
 
 
 class ManagedCursor:
@@ -44,6 +58,7 @@ class ManagedCursor:
         "_start",
         "_start_of_ledger",
         "ack_sets",
+        "changes",
         "durable",
         "mark_delete",
         "name",
@@ -79,6 +94,8 @@ class ManagedCursor:
         """
         self._start = -1
         """The read position after a seek to the first entry, or -1."""
+        self.changes: CursorChanges | None = None
+        """What stores the changes; None if the cursor is not stored."""
 
     @property
     def mark_delete_position(self) -> tuple[int, int]:
@@ -102,7 +119,9 @@ class ManagedCursor:
         self._initial = None
 
     def reload(self) -> None:
-        """Close the cursor ledger, as an unload does. Ack sets and a seek to the start are not stored, and are lost."""
+        """Close the cursor ledger, as an unload does. Ack sets and a seek to the start are lost."""
+        if self.changes is not None and self.ack_sets:
+            self.changes.all_changed()
         self.ack_sets.clear()
         self._start = -1
         self._initial = self.mark_delete, self._deleted
@@ -134,6 +153,8 @@ class ManagedCursor:
                 self.mark_delete = offset
             if self.read_position <= self.mark_delete:
                 self.read_position = self.mark_delete + 1
+            if self.changes is not None:
+                self.changes.moved()
         elif after < offset < self._ledger.next:
             number, bit = offset >> _SHIFT, 1 << (offset & _MASK)
             page = self._pages.get(number, 0)
@@ -144,6 +165,8 @@ class ManagedCursor:
             self._deleted += 1
             if offset > self._highest:
                 self._highest = offset
+            if self.changes is not None:
+                self.changes.page_changed(number)
         else:
             return False
         if self.ack_sets:
@@ -166,6 +189,28 @@ class ManagedCursor:
             self.mark_delete = offset
         if self.read_position <= self.mark_delete:
             self.read_position = self.mark_delete + 1
+        if self.changes is not None:
+            self.changes.moved()
+
+    def put_ack_set(self, offset: int, bits: int) -> None:
+        """Store the remaining bits of a partly acknowledged batch."""
+        self.ack_sets[offset] = bits
+        if self.changes is not None:
+            self.changes.page_changed(offset >> _SHIFT)
+
+    def put_properties(self, properties: Mapping[str, int]) -> None:
+        """Add properties, or change their values."""
+        if properties:
+            self.properties.update(properties)
+            if self.changes is not None:
+                self.changes.moved()
+
+    def clear_properties(self) -> None:
+        """Remove all properties."""
+        if self.properties:
+            self.properties.clear()
+            if self.changes is not None:
+                self.changes.moved()
 
     def next_unacked(self, offset: int) -> int:
         """Return the first offset at or after ``offset`` that is not deleted. Its entry may not exist yet."""
@@ -208,6 +253,8 @@ class ManagedCursor:
 
         All entries before it are acknowledged, all others are not, and the next read starts at ``offset``.
         """
+        if self.changes is not None:
+            self.changes.all_changed()
         to_start = offset < 0
         offset = min(max(offset, self._ledger.first), self._ledger.next)
         self.mark_delete, self.read_position = offset - 1, offset
@@ -328,6 +375,40 @@ class ManagedCursor:
             if limit < 0:
                 break
         return first << _SHIFT, b"".join(pages)
+
+    # -- stored state --------------------------------------------------------------------------------------------------
+
+    @property
+    def first_page(self) -> int:
+        """The number of the page of the first entry after the mark-delete position."""
+        return self.mark_delete + 1 >> _SHIFT
+
+    def page(self, number: int) -> tuple[int, dict[int, int]]:
+        """Return the bits of acknowledged entries of a page, and the ack sets by index in the page."""
+        bits = self._defined(number) if self._deleted and number in self._pages else 0
+        first = number << _SHIFT
+        if len(self.ack_sets) < _PAGE:
+            sets = {at - first: left for at, left in self.ack_sets.items() if at >> _SHIFT == number}
+        else:
+            sets = {at: self.ack_sets[first + at] for at in range(_PAGE) if first + at in self.ack_sets}
+        return bits, sets
+
+    def page_numbers(self) -> set[int]:
+        """Return the numbers of the pages with acknowledged entries or ack sets."""
+        return {*self._pages, *(offset >> _SHIFT for offset in self.ack_sets)}
+
+    def restore_page(self, number: int, bits: int, ack_sets: dict[int, int]) -> None:
+        """Restore a page that `page` returned. The entries up to the mark-delete position are ignored."""
+        first = number << _SHIFT
+        self.ack_sets.update((first + at, left) for at, left in ack_sets.items() if first + at > self.mark_delete)
+        self._pages[number] = _FULL if bits == _FULL else bits
+        bits = self._defined(number)
+        if not bits:
+            del self._pages[number]
+            return
+        self._deleted += bits.bit_count()
+        self._highest = max(self._highest, first + bits.bit_length() - 1)
+        self._initial = self.mark_delete, self._deleted
 
     def _defined(self, number: int) -> int:
         """Return the bits of a page after the mark-delete position."""

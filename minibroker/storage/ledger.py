@@ -132,7 +132,9 @@ class ManagedLedger:
         now: int,
         *,
         cache: EntryCache | None = None,
+        stored: tuple[list[Ledger], bool] = ([], False),
     ) -> None:
+        """``stored`` contains the stored ledgers of a topic that is loaded, and whether the topic is terminated."""
         self.name = name
         self._storage = storage
         self._new_ledger_id = new_ledger_id
@@ -145,21 +147,23 @@ class ManagedLedger:
         self.young_entries: dict[int, Entry] = {}
         """Cached entries by offset. EntryCache evicts them."""
         self.old_entries: dict[int, Entry] = {}
-        self._by_id: dict[int, Ledger] = {}
-        self.ledgers: list[Ledger] = []
+        self.ledgers, self.terminated = list(stored[0]), stored[1]
         """Ledgers, oldest first. The last one is open unless the topic is terminated."""
+        self._by_id = {ledger.id: ledger for ledger in self.ledgers}
         self.first = storage.start
         """Offset of the oldest stored entry, or ``next`` if none is stored."""
         self.next = storage.end
         """Offset of the next entry. The last confirmed entry is the entry before it."""
-        self.terminated = False
         self._loaded_at = self.next
         self._full_entries = self._full_size = self._full_at = self._min_age = 0
         self.last_add_ms = 0
         """Time of the last append, or 0."""
         self._deleted_up_to: tuple[int, int] | None = None
         """Position of the last deleted entry, or None if the topic was loaded since then."""
-        self._open(now)
+        if self.terminated:
+            self._current = self.ledgers[-1]
+        else:
+            self._open(now)
 
     def append(self, data: bytes, now: int) -> Entry:
         """Store an entry.
@@ -319,6 +323,7 @@ class ManagedLedger:
         if not self.terminated:
             self.terminated = True
             self._current.closed_ms = now
+            self._notify()
         return self.last_confirmed
 
     @property

@@ -32,7 +32,7 @@ def acknowledge_messages(subscription: Subscription, consumer: Consumer, offset:
     before = cursor.ack_sets.get(offset)
     after = bits if before is None else before & bits
     if after:
-        cursor.ack_sets[offset] = after
+        cursor.put_ack_set(offset, after)
     if subscription.individual:
         _update_pending_ack(subscription, consumer, offset, before, bits)
     return not after

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Policies
     from pcli.minibroker.schema.registry import SchemaRegistry
     from pcli.minibroker.settings import Settings
+    from pcli.minibroker.storage.broker_storage import BrokerStorage
     from pcli.minibroker.storage.ledger import EntryCache
     from pcli.minibroker.storage.spilling_storage import Pool
     from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
@@ -70,6 +71,7 @@ class BrokerService(Scheduler, Protocol):
     schemas: SchemaRegistry
     watchers: TopicListWatchers
     pool: Pool
+    storage: BrokerStorage
     cache: EntryCache
     publish_throttle: PublishThrottle | None
     """The publish rate limit of the whole broker, or None."""

@@ -26,6 +26,7 @@ from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, D
 if TYPE_CHECKING:
     from pcli.minibroker.storage.cursor import ManagedCursor
     from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.subscription_documents import SubscriptionDocuments
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle
 
@@ -70,6 +71,8 @@ class Subscription:
         self._resetting = False
         self.keeps_trimmed = False
         """Whether the cursor of a reader with readCompacted may remain before the trimmed position."""
+        self.documents: SubscriptionDocuments | None = None
+        """The documents of a durable subscription; None without durable storage."""
         self.pending_ack_handle: PendingAckHandle | None = None
         """The acknowledgements in open transactions, or None before the first one."""
         self.policies_changed()
@@ -269,7 +272,7 @@ class Subscription:
                 bits &= cursor.ack_sets.get(offset, bits)
             if bits:
                 if not cursor.is_deleted(offset):
-                    cursor.ack_sets[offset] = bits
+                    cursor.put_ack_set(offset, bits)
                 continue
             cursor.delete(offset)
             if handle is not None:
@@ -302,13 +305,13 @@ class Subscription:
             enabled = self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled
             partial = enabled and bits and not cursor.is_deleted(offset)
             if partial and (before is None or _first_bit(bits) > _first_bit(before)):
-                cursor.ack_sets[offset] = bits
+                cursor.put_ack_set(offset, bits)
             if bits or not enabled:
                 offset -= 1
         if consumer is not None:
             consumer.messages_acked += max(0, offset - cursor.mark_delete)
         cursor.mark_delete_to(offset)
-        cursor.properties.update(properties)
+        cursor.put_properties(properties)
         self._after_ack()
 
     def acknowledge_silently(self, offset: int) -> None:
@@ -399,7 +402,7 @@ class Subscription:
             # A compacted entry whose ledger was deleted.
             cursor.mark_delete, cursor.read_position = offset - 1, offset
         if bits is not None and self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled:
-            cursor.ack_sets[offset] = bits
+            cursor.put_ack_set(offset, bits)
 
     def reload(self) -> None:
         """Forget what an unload of the topic loses: counters, times and the ack sets of batches (verified on 4.2.4)."""
@@ -422,14 +425,14 @@ class Subscription:
     def skip(self, entries: int) -> None:
         """Acknowledge the next unacknowledged entries without disconnecting consumers."""
         if self.cursor is not None and entries > 0:
-            self.cursor.properties.clear()
+            self.cursor.clear_properties()
             self.advance_mark_delete(self.cursor.nth_unacked(entries))
 
     def skip_all(self) -> None:
         """Acknowledge all entries, and remove the properties of the cursor (ManagedCursorImpl.asyncClearBacklog)."""
         if self.topic.ledger is not None and self.cursor is not None:
             self.cursor.open_ledger()
-            self.cursor.properties.clear()
+            self.cursor.clear_properties()
             self.advance_mark_delete(self.topic.ledger.next - 1)
 
     def expire_messages(self, seconds: int) -> bool:

@@ -13,12 +13,10 @@ Rules of this file
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.schema.registry import InvalidSchemaData
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import MessageDeduplication
@@ -32,6 +30,7 @@ from pcli.minibroker.topics.publishing import append
 from pcli.minibroker.topics.shadow_replicators import ShadowReplicators, shadow_source
 from pcli.minibroker.topics.subscription import Subscription
 from pcli.minibroker.topics.topic_compaction import COMPACTION, TopicCompaction
+from pcli.minibroker.topics.topic_documents import TopicDocuments
 from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
 if TYPE_CHECKING:
@@ -46,12 +45,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.txn_id import TxnId
 
 __all__ = ["Topic"]
-
-
-_ENFORCED: Final = (
-    "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException: Producers cannot connect or send "
-    "message without a schema to topics with a schemawhen SchemaValidationEnforced is enabled"
-)
 
 
 class Topic:
@@ -71,6 +64,7 @@ class Topic:
         "deduplication",
         "deduplication_snapshot",
         "detached_cursors",
+        "documents",
         "effective_policies",
         "entries_announced",
         "entries_in",
@@ -95,7 +89,10 @@ class Topic:
         "transactions_enabled",
     )
 
-    def __init__(self, broker: BrokerService, name: TopicName, make_dispatcher: DispatcherFactory) -> None:
+    def __init__(
+        self, broker: BrokerService, name: TopicName, make_dispatcher: DispatcherFactory, *, stored: bool = False
+    ) -> None:
+        """``stored`` means that the topic was stored before the broker started and is not loaded yet."""
         self.broker = broker
         self.make_dispatcher = make_dispatcher
         self.name = name
@@ -106,7 +103,10 @@ class Topic:
         self.shadow_source = shadow_source(name, broker.policies.properties.get(str(name.base), {}))
         """The topic whose messages this topic contains, or None if it is not a shadow topic."""
         self.schema_id = (self.shadow_source or name).schema_id
-        self.ledger = open_ledger(broker, name, self.shadow_source) if self.persistent else None
+        durable = self.persistent and broker.storage.durable
+        self.documents = TopicDocuments(self, stored=stored) if durable else None
+        """The documents of the topic; None without durable storage and on a non-persistent topic."""
+        self.ledger = open_ledger(self) if self.persistent else None
         self._trimming = LedgerTrimming(self, self.ledger) if self.ledger is not None else None
         self.subscriptions: dict[str, Subscription] = {}
         self.producers: dict[str, Producer] = {}
@@ -144,7 +144,11 @@ class Topic:
         self.backlog_quota = BacklogQuotaManager(self, self.ledger) if self.ledger is not None else None
         """The backlog quotas; None on a non-persistent topic."""
         self.shadow_replicators = ShadowReplicators(self)
+        if self.documents is not None:
+            self.documents.restore()
         self._apply_policies()
+        if stored and self._trimming is not None:
+            self._trimming.unloaded()
 
     # -- policies ------------------------------------------------------------------------------------------------------
 
@@ -188,33 +192,6 @@ class Topic:
     def check_subscribe_rate(self, connection: TransportCnx, command: pb.CommandSubscribe) -> None:
         """Raise Refused (NotAllowedError) if one consumer subscribes too often."""
         self.effective_policies.check_subscribe_rate(connection, command)
-
-    # -- schemas ---------------------------------------------------------------------------------------------------
-
-    def add_schema(self, schema: pb.Schema | None) -> bytes:
-        """Store the schema of a producer. Return its version, or b"" if there is no schema. Raises Refused."""
-        schemas = self.broker.schemas
-        if schema is not None:
-            return schemas.put(self.schema_id, schema, self.effective_policies.for_schemas, self.broker.now)
-        if self.effective("isSchemaValidationEnforced") and schemas.has(self.schema_id):
-            raise Refused(pb.IncompatibleSchema, f"{_ENFORCED} caused by {_ENFORCED}")
-        return b""
-
-    def check_consumer_schema(self, schema: pb.Schema) -> None:
-        """Check the schema of a consumer, and store it if the topic was never used. Raises Refused.
-
-        On a topic that was never used, invalid data are ignored (ServerCnx.ignoreUnrecoverableBKException).
-        """
-        if schema.type == pb.Schema.AutoConsume:
-            return
-        schemas = self.broker.schemas
-        stored = self.ledger.total_size if self.ledger is not None else self.entries_in
-        speaking = any(not one.auto_consume for one in self.consumers)
-        if stored or self.producers or speaking or schemas.has(self.schema_id):
-            schemas.check_consumer(self.schema_id, schema, self.effective_policies.for_schemas)
-        else:
-            with suppress(InvalidSchemaData):
-                self.add_schema(schema)
 
     # -- transactions --------------------------------------------------------------------------------------------------
 
@@ -262,6 +239,8 @@ class Topic:
                 self._attach(producer)
             else:
                 producer.answer_queued()
+            if self.documents is not None:
+                self.documents.check()
         except Refused as refusal:
             producer.refuse(refusal)
 
@@ -317,6 +296,8 @@ class Topic:
         if self.deduplication is not None:
             self.deduplication.producer_removed(producer.name, self.broker.now)
         promoted = self.producer_access.next_holder()
+        if self.documents is not None:
+            self.documents.check()
         if promoted is not None:
             try:
                 self._attach(promoted)
@@ -332,12 +313,16 @@ class Topic:
     def add_subscription(self, subscription: Subscription) -> Subscription:
         """Add a new subscription."""
         self.subscriptions[subscription.name] = subscription
+        if self.documents is not None:
+            self.documents.add_subscription(subscription)
         return subscription
 
     def remove_subscription(self, subscription: Subscription) -> None:
         """Remove a subscription and trim ledgers."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
+            if self.documents is not None:
+                self.documents.remove_subscription(subscription)
             self.messages_out_removed += subscription.messages_out_removed
             self.bytes_out_removed += subscription.bytes_out_removed
             self.last_active = self.broker.now
@@ -376,6 +361,8 @@ class Topic:
             for subscription in self.subscriptions.values():
                 subscription.entries_available()
             self.shadow_replicators.run()
+            if self.documents is not None:
+                self.documents.check()
         if self._trimming is not None and self._trimming.due:
             if announced:
                 self.broker.schedule(self)
@@ -449,6 +436,8 @@ class Topic:
         self.shadow_replicators.close()
         self._disconnect_consumers()
         self.disconnect_producers()
+        if self.documents is not None:
+            self.documents.delete()
         self.subscriptions.clear()
         if self.compaction is not None:
             self.compaction.delete()

@@ -218,7 +218,7 @@ class TopicCompaction:
         if not error:
             self.compacted.new_compacted_ledger(horizon, ledger)
             assert subscription.cursor is not None
-            subscription.cursor.properties[_LEDGER_PROPERTY] = ledger.id
+            subscription.cursor.put_properties({_LEDGER_PROPERTY: ledger.id})
             subscription.advance_mark_delete(horizon)
             subscription.last_mark_delete = 0  # CompactorSubscription does not record the time
 

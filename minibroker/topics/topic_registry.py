@@ -10,18 +10,28 @@ Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCr
    beyond the count results in TopicNotFound. A partition without a partitioned topic, and the bare name of a
    partitioned topic, result in NotAllowedError.
 4. Loaded topics remain in memory: an unload only closes their clients.
+5. With durable storage, a stored topic has a document with its ledgers. That of a topic that was never loaded is empty.
+   A topic that was stored before the broker started is loaded at its first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import CHANGE_EVENTS, SNAPSHOT, is_system, namespace_of
+from pcli.minibroker.topic_names import (
+    CHANGE_EVENTS,
+    SNAPSHOT,
+    document_path,
+    is_system,
+    namespace_of,
+    topic_of_path,
+)
 from pcli.minibroker.topics.topic import Topic
+from pcli.minibroker.topics.topic_documents import LEDGERS
 
 if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Namespace
@@ -35,9 +45,9 @@ _NOT_PARTITIONED: Final = ("-RETRY", "-DLQ")
 
 
 class TopicRegistry:
-    """All topics of a broker."""
+    """All topics of a broker (class Documented)."""
 
-    __slots__ = ("_broker", "_make_dispatcher", "_served", "lookups", "stored", "topics")
+    __slots__ = ("_broker", "_changed", "_make_dispatcher", "_served", "_unloaded", "lookups", "stored", "topics")
 
     def __init__(self, broker: BrokerService, make_dispatcher: DispatcherFactory) -> None:
         self._broker = broker
@@ -46,6 +56,10 @@ class TopicRegistry:
         """Loaded topics by full name."""
         self.stored: set[str] = set()
         """Full names of the existing persistent topics, loaded or not. A partitioned topic is listed by partition."""
+        self._unloaded: set[str] = set()
+        """The names of topics that were stored before the broker started and are not loaded yet."""
+        self._changed: set[str] = set()
+        """The names that were added or removed in the current batch of the storage."""
         self._served: set[tuple[str, str]] = set()
         """Served bundles, each as namespace and range."""
         self.lookups = 0
@@ -62,7 +76,7 @@ class TopicRegistry:
         if settings.topicLevelPoliciesEnabled and settings.systemTopicEnabled:
             events = f"persistent://{namespace.name}/{CHANGE_EVENTS}"
             self._served.add((namespace.name, namespace.bundle(events)))
-            self.stored.add(events)
+            self._add(events)
 
     def serve(self, namespace: str, bundles: Iterable[str]) -> None:
         """Start serving bundles of a namespace, for example the parts of a split bundle."""
@@ -100,7 +114,7 @@ class TopicRegistry:
         """Remove the system topics of a deleted namespace."""
         for topic in self.names(name, system=True):
             self.topics.pop(topic, None)
-            self.stored.discard(topic)
+            self._remove(topic)
 
     # -- existing topics -----------------------------------------------------------------------------------------------
 
@@ -154,10 +168,12 @@ class TopicRegistry:
         return topic
 
     def _open(self, name: TopicName) -> Topic:
-        topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
+        full = str(name)
+        topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher, stored=full in self._unloaded)
+        self._unloaded.discard(full)
         topic.shadow_replicators.check()
         if topic.transactions_enabled and self._broker.settings.systemTopicEnabled:
-            self.stored.add(f"persistent://{namespace_of(name)}/{SNAPSHOT}")
+            self._add(f"persistent://{namespace_of(name)}/{SNAPSHOT}")
         return topic
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
@@ -179,7 +195,7 @@ class TopicRegistry:
         full = str(name)
         topic = self._open(name)
         if name.persistent:
-            self.stored.add(full)
+            self._add(full)
             self._broker.watchers.changed(name, new=self._shown(full))
         return topic
 
@@ -223,17 +239,17 @@ class TopicRegistry:
             return 0
         count = int(effective(name, "defaultNumPartitions"))
         self.check_topic_limit(name, count)
-        self._broker.policies.partitioned[str(name)] = count
+        self._broker.policies.set_partitions(str(name), count)
         return count
 
     def set_partitions(self, name: TopicName, count: int) -> None:
         """Create a partitioned topic, or add partitions to it."""
-        self._broker.policies.partitioned[str(name)] = count
+        self._broker.policies.set_partitions(str(name), count)
         if not name.persistent:
             return
         names = {str(name.with_partition(index)) for index in range(count)}
         new = names - self.stored
-        self.stored |= new
+        self._add(*new)
         self._broker.watchers.changed(name, new=self._shown(*new))
 
     # -- deletion ------------------------------------------------------------------------------------------------------
@@ -243,8 +259,42 @@ class TopicRegistry:
         full = str(name)
         self.topics.pop(full, None)
         if full in self.stored:
-            self.stored.discard(full)
+            self._remove(full)
             self._broker.watchers.changed(name, deleted=self._shown(full))
+
+    # -- documents -----------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Add the topics that were stored before the broker started."""
+        for path, _ in self._broker.storage.documents(LEDGERS):
+            self.stored.add(str(topic_of_path(path.removeprefix(LEDGERS))))
+        self._unloaded = set(self.stored)
+
+    def _add(self, *names: str) -> None:
+        """Add stored topics."""
+        new = [name for name in names if name not in self.stored]
+        self.stored.update(new)
+        self._record(new)
+
+    def _remove(self, name: str) -> None:
+        """Remove a stored topic."""
+        self.stored.discard(name)
+        self._unloaded.discard(name)
+        self._record([name])
+
+    def _record(self, names: list[str]) -> None:
+        storage = self._broker.storage
+        if storage.durable and names:
+            self._changed.update(names)
+            storage.changed(self)
+
+    def changed_documents(self) -> Iterator[tuple[str, Any]]:
+        """Return the documents of removed topics and of topics that are not loaded, as defined in Documented."""
+        changed, self._changed = self._changed, set()
+        for name in changed:
+            if name not in self.stored or name not in self.topics:
+                path = LEDGERS + document_path(TopicName.parse(name))
+                yield path, {} if name in self.stored else None
 
     @staticmethod
     def _shown(*names: str) -> list[str]:

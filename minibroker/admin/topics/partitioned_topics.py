@@ -114,7 +114,7 @@ def _delete(call: Call) -> None:
     for part in names:
         if registry.load(part) is not None:
             call.broker.delete_topic(part, force=True)
-    del call.broker.policies.partitioned[str(name)]
+    call.broker.policies.set_partitions(str(name), 0)
     delete_policies_and_schemas(call.broker, name)
 
 

@@ -87,7 +87,7 @@ def _create(call: Call) -> None:
                 made.cursor.seek(-1 if body.get("ledgerId", 0) < 0 else offset)
                 made.cursor.open_ledger()
                 if bits is not None:
-                    made.cursor.ack_sets[offset] = bits
+                    made.cursor.put_ack_set(offset, bits)
 
 
 def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:

@@ -1,0 +1,143 @@
+"""The documents of one persistent topic: its ledgers and subscriptions (ManagedLedgerInfo).
+
+Rules of this file
+1. The document of the ledgers is written when the list of ledgers or the topic epoch changes, and after every 1000
+   entries. The entries after it are counted when the topic is loaded.
+2. A topic that is loaded has the state of a topic after an unload: the last ledger is closed, and cursors at its end
+   move to the next ledger. Unlike an unload, a restart also restores the ack sets of batches.
+3. A shadow topic has subscriptions, but no entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.proto import pb
+from pcli.minibroker.storage.broker_storage import Document
+from pcli.minibroker.storage.ledger import ManagedLedger
+from pcli.minibroker.storage.ledger_document import encode_ledgers, restore_ledgers
+from pcli.minibroker.topic_names import document_path
+from pcli.minibroker.topics.subscription_documents import SubscriptionDocuments, restore_subscriptions
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = ["LEDGERS", "TopicDocuments"]
+
+LEDGERS: Final = "/managed-ledgers/"
+"""Start of the paths of the documents of ledgers. A topic exists if it has such a document."""
+
+_INTERVAL: Final = 1000
+"""Number of entries after which the document of the ledgers is written."""
+
+
+class TopicDocuments:
+    """The documents of one topic, which are stored while it exists (class Follower)."""
+
+    __slots__ = ("_cursors", "_deleted", "_epoch", "_ledgers", "_next", "_storage", "_storage_id", "_stored", "_topic")
+
+    def __init__(self, topic: Topic, *, stored: bool) -> None:
+        """``stored`` means that the topic was stored before the broker started and is not loaded yet."""
+        self._topic = topic
+        self._storage = topic.broker.storage
+        path = document_path(topic.name)
+        self._cursors = f"/cursors/{path}"
+        self._ledgers = Document(self._storage, f"{LEDGERS}{path}", self._encode)
+        self._stored: dict[str, Any] = (self._storage.document(f"{LEDGERS}{path}") if stored else None) or {}
+        """The stored document while the topic is loaded; empty for a new topic and for a partition without ledgers."""
+        self._storage_id: int = self._stored.get("storage", 0)
+        self._epoch: int | None = None
+        """The stored topic epoch."""
+        self._next = 0
+        """The offset of the entry at which the document of the ledgers is written again."""
+        self._deleted = False
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    def open_ledger(self, broker: BrokerService, name: TopicName) -> ManagedLedger:
+        """Return the ledger with the stored entries."""
+        self._storage_id = self._storage_id or broker.storage.new_storage_id()
+        storage = broker.storage.open(self._storage_id, self._stored.get("next", 0))
+        ledgers = restore_ledgers(self._stored, storage, broker.now) if self._stored else ([], False)
+        return ManagedLedger(
+            str(name), storage, broker.next_ledger_id, broker.settings, broker.now, cache=broker.cache, stored=ledgers
+        )
+
+    def restore(self) -> None:
+        """Restore the values and subscriptions of the topic, whose ledger is open."""
+        topic, value, self._stored = self._topic, self._stored, {}
+        assert topic.ledger is not None
+        topic.ledger.followers.append(self)
+        if value:
+            topic.created = value["created"]
+            topic.producer_access.epoch = value["epoch"]
+            topic.message_index = _last_index(topic.ledger, value["index"])
+            restore_subscriptions(topic, self._cursors, self._storage.documents(f"{self._cursors}/"))
+        self._ledgers.changed()
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Record that the list of ledgers has changed."""
+        if not self._deleted:
+            self._ledgers.changed()
+
+    def check(self) -> None:
+        """Write the document of the ledgers if the topic epoch has changed or enough entries were added."""
+        topic = self._topic
+        assert topic.ledger is not None
+        if topic.producer_access.epoch != self._epoch or topic.ledger.next >= self._next:
+            self.follow()
+
+    def changed_by_request(self) -> None:
+        """Record that a REST request can have changed the topic and its subscriptions."""
+        self.follow()
+        for subscription in self._topic.subscriptions.values():
+            if subscription.documents is not None:
+                subscription.documents.created()
+
+    def add_subscription(self, subscription: Subscription) -> None:
+        """Store a new subscription if it is durable."""
+        cursor = subscription.cursor
+        if cursor is not None and subscription.durable:
+            subscription.documents = cursor.changes = SubscriptionDocuments(subscription, self._cursors)
+            subscription.documents.created()
+
+    def remove_subscription(self, subscription: Subscription) -> None:
+        """Delete the documents of a subscription."""
+        if subscription.documents is not None and subscription.cursor is not None:
+            subscription.documents.delete()
+            subscription.documents = subscription.cursor.changes = None
+
+    def delete(self) -> None:
+        """Delete all documents, because the topic is deleted."""
+        for subscription in self._topic.subscriptions.values():
+            self.remove_subscription(subscription)
+        self._deleted = True
+        self._ledgers.changed()
+
+    # -- documents -----------------------------------------------------------------------------------------------------
+
+    def _encode(self) -> Any:
+        topic = self._topic
+        if self._deleted or topic.ledger is None:
+            return None
+        self._epoch, self._next = topic.producer_access.epoch, topic.ledger.next + _INTERVAL
+        ledgers = {} if topic.shadow_source is not None else encode_ledgers(topic.ledger)
+        values = {"created": topic.created, "epoch": self._epoch, "index": topic.message_index}
+        return {"storage": self._storage_id, **values, **ledgers}
+
+
+def _last_index(ledger: ManagedLedger, stored: int) -> int:
+    """Return the index of the last message: that of the last entry, or else the stored one."""
+    entry = ledger.entry(ledger.next - 1)
+    if entry is not None:
+        entry.parse()
+        if entry.block:
+            metadata = pb.BrokerEntryMetadata.FromString(entry.data[6 : entry.block])
+            if metadata.HasField("index"):
+                return max(stored, metadata.index)
+    return stored
