@@ -365,7 +365,8 @@ class Connection:
         self.send(push_frame(body, entry))
 
     def answer_success(self, request_id: int) -> None:
-        """Queue SUCCESS for a request."""
+        """Queue SUCCESS for a request. It is sent after all changes so far are stored."""
+        self.broker.storage.require()
         self.send_command(pb.CommandSuccess(request_id=request_id))
 
     def answer_error(self, request_id: int, refused: Refused) -> None:

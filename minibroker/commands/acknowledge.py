@@ -41,6 +41,7 @@ def hot_ack(
     else:
         subscription.acknowledge(consumer, [(one[0], one[1], None) for one in ids])
     if request_id >= 0:
+        connection.broker.storage.require()
         connection.send_command(pb.CommandAckResponse(consumer_id=consumer_id, request_id=request_id))
 
 
@@ -54,6 +55,7 @@ def acknowledge(connection: Connection, command: pb.CommandAck, frame: Frame) ->
     else:
         _acknowledge(consumer, command)
     if command.HasField("request_id"):
+        connection.broker.storage.require()
         answer = pb.CommandAckResponse(consumer_id=command.consumer_id, request_id=command.request_id)
         connection.send_command(answer)
 

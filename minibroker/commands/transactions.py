@@ -139,6 +139,7 @@ def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartiti
         broker.transaction_buffers.end_on_topic(command.topic, txn_of(command), mark, commit=commit)
     except Refused as refused:
         _put_error(answer, refused)
+    broker.storage.require()
     connection.send_command(answer)
 
 
@@ -154,6 +155,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
         broker.transaction_buffers.end_on_subscription(topic, name, txn_of(command), mark, commit=commit)
     except Refused as refused:
         _put_error(answer, Refused(refused.code, f"Handle end txn on subscription failed: {refused.text}"))
+    broker.storage.require()
     connection.send_command(answer)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -93,14 +94,14 @@ class PolicyDocuments:
     def _others(self, spaces: set[str]) -> Iterator[tuple[str, Any]]:
         """Return the documents that differ from the stored ones. Of the namespaces, only the given ones are encoded."""
         policies = self._policies
-        values: dict[str, Callable[[], _Json]] = {_CONFIGURATION: lambda: encode_configuration(policies)}
+        values: dict[str, Callable[[], _Json]] = {_CONFIGURATION: partial(encode_configuration, policies)}
         for name, cluster in policies.clusters.items():
-            values[_CLUSTERS + quote(name, safe="")] = lambda cluster=cluster: encode_cluster(cluster)
+            values[_CLUSTERS + quote(name, safe="")] = partial(encode_cluster, cluster)
         for name, tenant in policies.tenants.items():
-            values[_POLICIES + name] = lambda tenant=tenant: encode_tenant(tenant)
+            values[_POLICIES + name] = partial(encode_tenant, tenant)
         for name, space in policies.namespaces.items():
             if name in spaces or _POLICIES + name not in self._written:
-                values[_POLICIES + name] = lambda space=space: encode_namespace(space)
+                values[_POLICIES + name] = partial(encode_namespace, space)
         for path in list(self._written):
             if path not in values and path.removeprefix(_POLICIES) not in policies.namespaces:
                 del self._written[path]

@@ -136,9 +136,7 @@ def _restore(topic: Topic, path: str, name: str, value: dict[str, Any], pages: d
         sets = {int(index): int(left, 16) for index, left in page["ack_sets"].items()}
         cursor.restore_page(number, int(page["deleted"], 16), sets)
     cursor.properties = value["cursor_properties"]
-    subscription = Subscription(
-        topic, name, cursor, properties=value["properties"], replicated=value["replicated"]
-    )
+    subscription = Subscription(topic, name, cursor, properties=value["properties"], replicated=value["replicated"])
     subscription.documents = cursor.changes = documents = SubscriptionDocuments(subscription, path)
     documents.pages = set(pages)
     topic.subscriptions[name] = subscription

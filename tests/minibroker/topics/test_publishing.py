@@ -94,10 +94,11 @@ def test_messages_are_counted_as_declared(said, counts):
 
 
 def test_a_message_that_was_not_stored_is_no_duplicate(make_world):
+    from pcli.minibroker.storage.broker_storage import MemoryBrokerStorage
     from pcli.minibroker.storage.spilling_storage import Pool
 
     world = make_world(brokerDeduplicationEnabled=True)
-    world.broker.pool = Pool(max_backlog=1000)
+    world.broker.storage = MemoryBrokerStorage(Pool(max_backlog=1000))
     client = world.client()
     client.producer(producer_name="p")
     heard, sequence = [], 0
