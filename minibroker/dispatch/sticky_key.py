@@ -129,10 +129,22 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
         """Record that a pending ack was removed. The slot of its entry may then be drained."""
         slot = consumer.hashes.pop(offset, 0)
-        if slot and self.drains_hashes and self.draining.entry_released(slot, consumer) and self._unblock_timer is None:
-            self._unblock_timer = self.broker.call_later(
-                self.settings.keySharedUnblockingIntervalMs, self._retry_replay
-            )
+        if slot and self.drains_hashes and self.draining.entry_released(slot, consumer):
+            self._retry_replay_later()
+
+    def decrease_unacked(self, messages: int) -> None:
+        """Decrease the number of unacknowledged messages. Entries that wait for room at their consumer are retried.
+
+        The real broker retries with a back-off of at most 10 ms while it can send no entry (dispatcherRetryBackoff).
+        """
+        super().decrease_unacked(messages)
+        if messages > 0 and self._replay_blocked:
+            self._retry_replay_later()
+
+    def _retry_replay_later(self) -> None:
+        if self._unblock_timer is None:
+            delay = self.settings.keySharedUnblockingIntervalMs
+            self._unblock_timer = self.broker.call_later(delay, self._retry_replay)
 
     def _retry_replay(self) -> None:
         self._unblock_timer = None

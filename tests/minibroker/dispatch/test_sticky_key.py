@@ -132,6 +132,21 @@ def test_due_messages_without_permits_do_not_block_others(scene):
     assert len(a.flow()) == 150
 
 
+def test_a_redelivered_entry_waits_until_its_consumer_has_room(make_scene):
+    """A REDELIVER unblocks the consumer, but the limit on unacked messages still prevents delivery. ACKs make room."""
+    scene = make_scene(maxUnackedMessagesPerConsumer=5)
+    scene.publish("first", partition_key="k")
+    a = scene.consumer("Key_Shared", "a", initialPosition=pb.CommandSubscribe.Earliest)
+    a.flow()
+    scene.publish("b1", "b2", "b3", together=True, partition_key="k", num_messages_in_batch=4)
+    assert a.got() == ["b1", "b2", "b3"]
+    a.redeliver(a.ids[3])
+    assert a.got() == []
+    a.ack(*a.ids[:3])
+    scene.world.wait(20)
+    assert a.got() == ["b3"]
+
+
 def test_a_key_with_invalid_utf8_is_accepted(scene):
     """protobuf returns bytes if the text is not UTF-8."""
     a = scene.consumer("Key_Shared", "a")
