@@ -26,6 +26,7 @@ from simulation.network import Network
 from simulation.transactions import TransactionClient
 
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.topics.dispatcher import FAILOVER
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
 __all__ = ["Outcome", "Run", "run_plan"]
@@ -44,6 +45,7 @@ _SETTINGS = {
 }
 _PAUSES_MS = (0, 0, 3, 20, 60, 200)
 _DRAIN_ROUNDS = 40
+_RECONNECT_ROUNDS = 8
 _ROUND_MS = 15_000
 _QUIET_MS = 200_000
 _MAX_FRAMES = 30_000
@@ -229,6 +231,9 @@ class Run:
     def _drain(self) -> None:
         """Stop the faults, and acknowledge everything."""
         self._actions.heal()
+        for policy in self.plan.policies:
+            if policy["name"].startswith(("maxConsumers", "maxProducers", "maxSubscriptions")):
+                self.network.broker.policies.unset_namespace("public/default", policy["name"])
         if any(step["do"] == "transaction" for step in self.plan.steps):
             # The coordinator ends open transactions only while a client has connected to it.
             step = {"messages": 0, "acks": 0, "action": "COMMIT"}
@@ -257,28 +262,33 @@ class Run:
         )
 
     def _add_drain_consumers(self, round_number: int) -> bool:
-        """Add a consumer to each durable subscription without one; return whether any were added."""
+        """Add a consumer to each durable subscription that needs one; return whether any were added."""
         added = False
         for topic in self.network.broker.topics.values():
             for subscription in list(topic.subscriptions.values()):
-                if subscription.consumers or not subscription.backlog or subscription.name.startswith("__"):
+                if not subscription.backlog or subscription.name.startswith("__"):
                     continue
-                if (
-                    any(
-                        one.is_live and (one.topic, one.step["subscription"]) == (topic.full_name, subscription.name)
-                        for one in self.consumers.values()
-                    )
-                    and round_number < 8
-                ):
-                    continue  # it is reconnecting
-                self._add_drain_consumer(topic.full_name, subscription.name)
-                added = True
+                place = topic.full_name, subscription.name
+                if not subscription.consumers and (round_number >= _RECONNECT_ROUNDS or not self._is_consumed(*place)):
+                    self._add_drain_consumer(*place, "Shared")
+                    added = True
+                elif subscription.kind == FAILOVER and round_number == _RECONNECT_ROUNDS:
+                    # After a seek no consumer is active until another one joins (verified on 4.2.4).
+                    self._add_drain_consumer(*place, "Failover")
+                    added = True
         return added
 
-    def _add_drain_consumer(self, topic: str, subscription: str) -> None:
+    def _is_consumed(self, topic: str, subscription: str) -> bool:
+        """Return whether an application consumes a subscription. It may be about to reconnect."""
+        return any(
+            one.is_live and (one.topic, one.step["subscription"]) == (topic, subscription)
+            for one in self.consumers.values()
+        )
+
+    def _add_drain_consumer(self, topic: str, subscription: str, kind: str) -> None:
         number = 1000 + len(self.consumers)
         step = {
-            "subscription": subscription, "type": "Shared", "durable": True, "position": "Earliest", "priority": 0,
+            "subscription": subscription, "type": kind, "durable": True, "position": "Earliest", "priority": 0,
             "queue": 100, "compacted": False, "group_ms": 0, "batch_acks": True, "receipts": False,
             "ack_timeout_ms": 0, "ack": 100, "nack": 0, "cumulative": False, "out_of_order": False,
         }  # fmt: skip

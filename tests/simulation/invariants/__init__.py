@@ -8,6 +8,7 @@ from typing import Any
 from simulation.invariants.activity import no_activity_after_the_last_acknowledgement, no_program_fails
 from simulation.invariants.compaction import compaction_keeps_the_last_value
 from simulation.invariants.delivery import (
+    acknowledged_messages_are_not_delivered_again,
     delayed_messages_are_not_early,
     every_message_is_delivered,
     non_persistent_messages_are_not_redelivered,
@@ -37,6 +38,7 @@ AFTER_RUN: tuple[Invariant, ...] = (
     one_consumer_is_active,
     permits_are_not_exceeded,
     unacked_limits_are_respected,
+    acknowledged_messages_are_not_delivered_again,
     redelivery_counts_never_decrease,
     delayed_messages_are_not_early,
     non_persistent_messages_are_not_redelivered,

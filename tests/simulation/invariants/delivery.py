@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from simulation.invariants.subscription_replay import SubscriptionReplay, TransactionEnds
 from simulation.invariants.violation import Violation, at
 
+from pcli.codec.wire.bits import set_of
+
 if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.sessions import SubscriptionLog
 
 __all__ = [
+    "acknowledged_messages_are_not_delivered_again",
     "delayed_messages_are_not_early",
     "every_message_is_delivered",
     "non_persistent_messages_are_not_redelivered",
@@ -56,6 +59,36 @@ def _undelivered(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Itera
         if entry.offset not in replay.delivered and not compacted:
             yield Violation(name, run.history.step, f"{log}: the entry {entry.position} was never delivered")
             return
+
+
+def acknowledged_messages_are_not_delivered_again(run: Run) -> Iterator[Violation]:
+    """An acknowledged message, and on Shared and Key_Shared a pending entry, is not delivered again.
+
+    The ack set of a MESSAGE excludes the acknowledged messages of a batch; an unload loses ack sets. Subscriptions that
+    transactions use, and compacted topics, are exempt (broker-semantics.md, 5.2 and 6.1).
+    """
+    ends = TransactionEnds(run.history)
+    for log in run.history.subscriptions:
+        if not log.is_persistent or any(session.request.body.read_compacted for session in log.sessions):
+            continue
+        replay = SubscriptionReplay(run.history, log, ends)
+        for frame in replay.walk():
+            if replay.in_transactions:
+                break
+            if frame.name != "MESSAGE" or frame.entry is None:
+                continue
+            offset, wrong = frame.entry.offset, ""
+            unacked = set_of(frame.body.ack_set) if frame.body.ack_set else -1
+            if replay.is_acked(offset):
+                wrong = "is acknowledged"
+            elif offset in replay.pending:
+                wrong = f"is pending at {replay.pending[offset]}"
+            elif unacked & ((1 << frame.entry.contents.count) - 1) & ~replay.bits.get(offset, -1):
+                wrong = "contains acknowledged messages"
+            if wrong:
+                text = f"{frame.session}: {frame.entry.position} {wrong}"
+                yield at("acknowledged_messages_are_not_delivered_again", frame, text)
+                break
 
 
 def delayed_messages_are_not_early(run: Run) -> Iterator[Violation]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from simulation.invariants.violation import Violation, at
 
+from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import signed
 
 if TYPE_CHECKING:
@@ -80,17 +81,25 @@ def deduplicated_messages_are_stored_once(run: Run) -> Iterator[Violation]:
 def fenced_producers_never_write(run: Run) -> Iterator[Violation]:
     """While a producer has exclusive access, no other producer of the topic gets a receipt.
 
-    The access ends when the producer ends or another producer fences it (broker-semantics.md, 3.2).
+    The access ends when the producer ends or another producer fences it. A PRODUCER with ExclusiveWithFencing closes
+    the others even if it is then refused because of its epoch. A producer whose PRODUCER waits for a liveness check when
+    the access begins is admitted after the check (broker-semantics.md, 3.2; AbstractTopic.tryOverwriteOldProducer).
     """
     history = run.history
     exclusive = [one for one in history.producers if one.access != "Shared"]
+    fencing = [
+        (frame.body.topic, frame.index)
+        for frame in history.frames
+        if frame.name == "PRODUCER" and frame.body.producer_access_mode == pb.ExclusiveWithFencing
+    ]
     for holder in exclusive:
         first = holder.response.index
         last = 1 << 62 if holder.ended is None else holder.ended.index
         later = [one.response.index for one in exclusive if one.topic == holder.topic and one.response.index > first]
+        later += [index for topic, index in fencing if topic == holder.topic and index > first]
         last = min([last, *later])
         for other in history.producers:
-            if other is holder or other.topic != holder.topic:
+            if other is holder or other.topic != holder.topic or other.request.index < first < other.response.index:
                 continue
             for frame in other.frames:
                 if frame.name == "SEND_RECEIPT" and first < frame.index < last:
