@@ -259,7 +259,10 @@ class History:
         for one in self.subscriptions:
             if one.ended is None and (one.topic, one.name) == (body.topic, body.subscription):
                 return one
-        one = SubscriptionLog(body.topic, body.subscription, body.durable, response, self._start(request))
+        topic = self.broker.topics.get(body.topic)
+        found = topic.subscriptions.get(body.subscription) if topic is not None else None
+        durable = body.durable if found is None else found.durable  # a seek keeps the cursor of a non-durable one
+        one = SubscriptionLog(body.topic, body.subscription, durable, response, self._start(request))
         self.subscriptions.append(one)
         return one
 

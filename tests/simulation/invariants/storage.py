@@ -82,8 +82,9 @@ def fenced_producers_never_write(run: Run) -> Iterator[Violation]:
     """While a producer has exclusive access, no other producer of the topic gets a receipt.
 
     The access ends when the producer ends or another producer fences it. A PRODUCER with ExclusiveWithFencing closes
-    the others even if it is then refused because of its epoch. A producer whose PRODUCER waits for a liveness check when
-    the access begins is admitted after the check (broker-semantics.md, 3.2; AbstractTopic.tryOverwriteOldProducer).
+    the others even if it is then refused because of its epoch. A producer whose PRODUCER waits for a liveness check
+    when the access begins is admitted after the check, and the access ends with it (broker-semantics.md, 3.2;
+    AbstractTopic.tryOverwriteOldProducer, handleProducerRemoved).
     """
     history = run.history
     exclusive = [one for one in history.producers if one.access != "Shared"]
@@ -97,9 +98,14 @@ def fenced_producers_never_write(run: Run) -> Iterator[Violation]:
         last = 1 << 62 if holder.ended is None else holder.ended.index
         later = [one.response.index for one in exclusive if one.topic == holder.topic and one.response.index > first]
         later += [index for topic, index in fencing if topic == holder.topic and index > first]
+        later += [
+            one.response.index
+            for one in history.producers
+            if one.topic == holder.topic and one.request.index < first < one.response.index
+        ]
         last = min([last, *later])
         for other in history.producers:
-            if other is holder or other.topic != holder.topic or other.request.index < first < other.response.index:
+            if other is holder or other.topic != holder.topic:
                 continue
             for frame in other.frames:
                 if frame.name == "SEND_RECEIPT" and first < frame.index < last:
