@@ -74,6 +74,11 @@ class Settings:
     connectionLivenessCheckTimeoutMillis: Annotated[int, "time for a client to respond to a liveness check"] = 5000
     brokerMaxConnections: Annotated[int, "maximum number of connections"] = 0
     brokerMaxConnectionsPerIp: Annotated[int, "maximum number of connections from one address"] = 0
+    maxHttpServerConnections: Annotated[int, "maximum number of HTTP connections"] = 2048
+    httpServerIdleTimeout: Annotated[
+        int, "time in milliseconds without input or output after which an HTTP connection closes"
+    ] = 30000
+    httpMaxRequestSize: Annotated[int, "maximum bytes of a request body; -1 means maxMessageSize"] = -1
     pulsarChannelWriteBufferHighWaterMark: Annotated[
         int, "number of bytes waiting to be written above which a connection is not writable"
     ] = 65536

@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from pcli.minibroker.broker import Broker
+    from pcli.minibroker.settings import Settings
 
 __all__ = ["application"]
 
 _log: Final = logging.getLogger("pcli.minibroker")
-_MOST: Final = 16 * 1024 * 1024
-"""Maximum size of a body in bytes."""
 
 _STATUS: Final = {
     pb.TopicNotFound: 404,
@@ -100,7 +99,7 @@ def _server(
     async def serve(request: Request) -> Response:
         try:
             roles = () if endpoint.path in UNAUTHENTICATED else _roles(broker, request, now())
-            data, media = await _body(request), request.headers.get("content-type", "")
+            data, media = await _body(request, broker.settings), request.headers.get("content-type", "")
             call = Call(
                 broker,
                 {"domain": domain, **request.path_params},
@@ -158,12 +157,13 @@ def _roles(broker: Broker, request: Request, now: int) -> tuple[str, ...]:
     return required_roles(role, original)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, settings: Settings) -> bytes:
+    most = settings.httpMaxRequestSize if settings.httpMaxRequestSize > 0 else settings.maxMessageSize
     read = bytearray()
     async for piece in request.stream():
         read += piece
-        if len(read) > _MOST:
-            raise RestError(413, f"The body has more than {_MOST} bytes")
+        if len(read) > most:
+            raise RestError(413, f"The body has more than {most} bytes")
     return bytes(read)
 
 

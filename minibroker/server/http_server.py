@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pcli.minibroker.broker import Broker
+    from pcli.minibroker.settings import Settings
 
 __all__ = ["HttpServer"]
 
@@ -34,16 +35,61 @@ _errors.parent = _log
 
 
 class _HttpProtocol(H11Protocol):
-    """One HTTP connection. An ``Upgrade`` header is ignored, as in Jetty without a handler of the protocol."""
+    """One HTTP connection. An ``Upgrade`` header is ignored, as in Jetty without a handler of the protocol.
 
-    def __init__(self, *arguments: Any) -> None:
+    The number of connections and the time without input or output are limited, as in Jetty.
+    """
+
+    def __init__(self, settings: Settings, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.logger = _errors
+        self._most = settings.maxHttpServerConnections
+        self._idle_seconds = settings.httpServerIdleTimeout / 1000
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._unwritten = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Handle a new connection. Close it if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self._most:
+            _log.warning("%s:%d: more than %d HTTP connections; the connection is closed", *self._peer(), self._most)
+            transport.abort()
+        else:
+            self._start_idle_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Process bytes from the client."""
+        self._start_idle_timer()
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the connection."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        super().connection_lost(exc)
+
+    def _start_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._idle_seconds > 0:
+            self._idle_timer = self.loop.call_later(self._idle_seconds, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        """Close the connection, unless the application works on a response or the client has read a part of it."""
+        cycle, before = self.cycle, self._unwritten
+        self._unwritten = self.transport.get_write_buffer_size()
+        working = cycle is not None and not cycle.response_complete and not cycle.more_body and not self._unwritten
+        if working or self._unwritten < before or (self._unwritten and not before):
+            self._start_idle_timer()
+        else:
+            self.transport.abort()
+
+    def _peer(self) -> tuple[str, int]:
+        return self.client or ("?", 0)
 
     def send_400_response(self, msg: str) -> None:
         """Answer an invalid request, and log it."""
-        host, port = self.client or ("?", 0)
-        _log.warning("%s:%d: an invalid HTTP request; the connection is closed", host, port)
+        _log.warning("%s:%d: an invalid HTTP request; the connection is closed", *self._peer())
         super().send_400_response(msg)
 
 
@@ -75,7 +121,7 @@ class HttpServer:
 
     def protocol(self) -> asyncio.Protocol:
         """Return the protocol for a new connection."""
-        protocol = _HttpProtocol(self._config, self._state, {})
+        protocol = _HttpProtocol(self._broker.settings, self._config, self._state, {})
         protocol.app = partial(self._call, protocol)
         return protocol
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import google_crc32c
 
@@ -25,7 +25,8 @@ __all__ = ["TopicListWatcher", "TopicListWatchers", "compile_pattern", "matching
 
 _SCHEMES: Final = ("persistent", "non-persistent", "^persistent", "^non-persistent")
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
-_JAVA_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+_MATCH_SECONDS: Final = 0.05
+"""Maximum time for one name, in seconds."""
 
 
 def without_scheme(text: str) -> str:
@@ -39,7 +40,7 @@ def without_scheme(text: str) -> str:
 
 
 class Pattern(Protocol):
-    """A regular expression compiled by RE2 or by Python's engine."""
+    """A regular expression compiled by RE2 or by the package regex."""
 
     def fullmatch(self, text: str) -> object:
         """Return a true value if the expression matches the whole text."""
@@ -49,7 +50,7 @@ def compile_pattern(text: str) -> Pattern:
     """Compile a client's regular expression without its scheme. Raises re.error, or ValueError (`without_scheme`).
 
     RE2 is used, as on the real broker, because it takes linear time for any pattern. Patterns that RE2 does not support
-    (lookahead, lookbehind) are compiled by Python's engine.
+    (lookahead, lookbehind) are compiled by an engine that backtracks, with a time limit.
     """
     import re2
 
@@ -64,12 +65,32 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def _compile_java(text: str) -> Pattern:
-    """Compile a pattern in Java's syntax with Python's engine."""
+    """Compile a pattern in Java's syntax for `_TimedPattern`. Raises re.error."""
+    import regex
+
     text = _QUOTED.sub(lambda found: re.escape(found[1]), text)
     try:
-        return re.compile(_JAVA_GROUP.sub("(?P<", text).replace(r"\z", r"\Z"))
-    except (OverflowError, RecursionError) as error:
+        return _TimedPattern(regex.compile(text.replace(r"\z", r"\Z")))
+    except (regex.error, OverflowError, RecursionError) as error:
         raise re.error(str(error)) from None
+
+
+class _TimedPattern:
+    """A pattern of the package regex. After a name for which the time limit was exceeded, no name matches."""
+
+    def __init__(self, pattern: Any) -> None:
+        self._fullmatch = pattern.fullmatch
+        self._exceeded = False
+
+    def fullmatch(self, text: str) -> object:
+        """Return a true value if the expression matches the whole text within the time limit."""
+        if self._exceeded:
+            return None
+        try:
+            return self._fullmatch(text, timeout=_MATCH_SECONDS)
+        except TimeoutError:
+            self._exceeded = True
+            return None
 
 
 def matching(names: Iterable[str], pattern: Pattern) -> list[str]:

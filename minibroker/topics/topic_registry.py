@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicRegistry"]
 
+_MAX_PARTITIONS: Final = 100_000
+"""Maximum number of partitions that one request creates."""
 _NOT_PARTITIONED: Final = ("-RETRY", "-DLQ")
 """Endings of topics that are not created with partitions."""
 
@@ -213,7 +215,14 @@ class TopicRegistry:
             raise Refused(pb.NotAllowedError, f"Partition metadata not found for the partitioned topic: {name}")
 
     def check_topic_limit(self, name: TopicName, count: int) -> None:
-        """Raise Refused (NotAllowedError) if ``count`` more topics would exceed the limit of the namespace."""
+        """Raise Refused (NotAllowedError) if ``count`` more topics would exceed the limit of the namespace.
+
+        More than _MAX_PARTITIONS partitions are always refused, because a request could exhaust the memory.
+        """
+        if count > _MAX_PARTITIONS:
+            raise Refused(
+                pb.NotAllowedError, f"The mini-broker creates at most {_MAX_PARTITIONS} partitions at a time."
+            )
         limit = int(self._broker.policies.effective(name, "maxTopicsPerNamespace"))
         if limit <= 0 or is_system(name):
             return

@@ -215,3 +215,18 @@ def test_a_lookup_in_a_disabled_domain(make_rest, setting, domain):
     _, rest = make_rest(**{setting: False})
     answer = rest("GET", f"/lookup/v2/topic/{domain}/public/default/t")
     assert (answer.status, answer.headers["content-type"]) == (503, PAGE)
+
+
+def test_the_number_of_partitions_of_a_request_is_limited(rest):
+    topics = "/admin/v2/persistent/public/default"
+    assert rest("PUT", f"{topics}/huge/partitions", 2_000_000_000).status == 412
+    override = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2_000_000_000}
+    assert rest("POST", "/admin/v2/namespaces/public/default/autoTopicCreation", override).status == 204
+    assert rest("GET", f"{topics}/huge/partitions?checkAllowAutoCreation=true").status == 409
+
+
+def test_bodies_are_limited(make_rest):
+    _, rest = make_rest(httpMaxRequestSize=1000)
+    retention = "/admin/v2/namespaces/public/default/retention"
+    assert rest("POST", retention, b" " * 1001).status == 413
+    assert rest("POST", retention, b"x" * 1000).status == 400

@@ -25,6 +25,7 @@ EXPECTED = (
     b"An unexpected error occurred in the server",
     b"couldn't find subscription",
     b"Package Management Service is not enabled",
+    b"CompactedTopicContext is not initialized",
 )
 """Texts of the responses that are a 500 on the real broker, too."""
 

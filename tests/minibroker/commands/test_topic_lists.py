@@ -227,3 +227,12 @@ def test_a_watcher_with_a_long_pattern_is_refused(client):
     answer = watch(client, "x" * 51)
     assert (answer.error, answer.request_id) == (pb.NotAllowedError, 1)
     assert watch(client, "persistent://" + "x" * 50).topics_hash == "00000000"
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)(a|a)*b", "(?!b)(a+)+b", r"(a)\1(a|a)*b"])
+def test_the_time_of_patterns_that_re2_does_not_support_is_limited(world, pattern):
+    world.client().producer("a" * 60)
+    watch = pb.CommandWatchTopicList(
+        namespace="public/default", topics_pattern=f"public/default/{pattern}", watcher_id=1
+    )
+    assert world.client().one(watch).topics_hash == "00000000"
