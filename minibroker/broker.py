@@ -127,7 +127,9 @@ class Broker:
         self.documents: BrokerDocuments | None = None
         """The documents of the broker; None without durable storage."""
         if self.storage.durable:
-            self.documents = BrokerDocuments(self.storage, settings, self.policies, self.topic_registry)
+            self.documents = BrokerDocuments(
+                self.storage, settings, self.policies, self.schemas, self.topic_registry, self.transactions
+            )
             self.instance = self.documents.instance
         self.topics = self.topic_registry.topics
         self.stored = self.topic_registry.stored

@@ -15,15 +15,19 @@ from urllib.parse import unquote
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.policies.policy_documents import ADMIN, PolicyDocuments
+from pcli.minibroker.schema.schema_documents import SCHEMAS, SchemaDocuments
 from pcli.minibroker.storage.broker_storage import Document
+from pcli.minibroker.transactions.coordinator_documents import COORDINATORS, CoordinatorDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pcli.minibroker.policies.policy_store import Policies
+    from pcli.minibroker.schema.registry import SchemaRegistry
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.storage.broker_storage import BrokerStorage
     from pcli.minibroker.topics.topic_registry import TopicRegistry
+    from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
 
 __all__ = ["BrokerDocuments"]
 
@@ -33,7 +37,15 @@ _BROKER: Final = "/broker"
 class BrokerDocuments:
     """The documents of one broker."""
 
-    def __init__(self, storage: BrokerStorage, settings: Settings, policies: Policies, registry: TopicRegistry) -> None:
+    def __init__(
+        self,
+        storage: BrokerStorage,
+        settings: Settings,
+        policies: Policies,
+        schemas: SchemaRegistry,
+        registry: TopicRegistry,
+        transactions: TransactionMetadataStoreService,
+    ) -> None:
         self._storage = storage
         self._registry = registry
         self._broker = Document(storage, _BROKER, self._encode)
@@ -48,6 +60,10 @@ class BrokerDocuments:
         for name, text in policies.dynamic.items():
             with suppress(LocalError):  # the value is stored, but invalid or without effect, as on the real broker
                 settings.put(name, text)
+        self._schemas = SchemaDocuments(schemas, lambda: storage.changed(self._schemas))
+        self._schemas.restore(storage.documents(SCHEMAS))
+        self._coordinators = CoordinatorDocuments(transactions, lambda: storage.changed(self._coordinators))
+        self._coordinators.restore(storage.documents(COORDINATORS))
         registry.restore()
 
     def _encode(self) -> Any:

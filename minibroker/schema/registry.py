@@ -73,17 +73,31 @@ class InvalidSchemaData(Refused):
 class StoredSchema:
     """One version of a schema."""
 
-    __slots__ = ("key", "parsed", "schema", "timestamp", "version")
+    __slots__ = ("_key", "_parsed", "schema", "timestamp", "version")
 
-    def __init__(self, schema: pb.Schema, version: bytes, timestamp: int, parsed: _Parsed) -> None:
+    def __init__(self, schema: pb.Schema, version: bytes, timestamp: int, parsed: _Parsed | None = None) -> None:
+        """``parsed`` is None for a schema that is restored; it is parsed when it is compared first."""
         self.schema = schema
         self.version = version
         """The version as eight bytes, as on the wire."""
         self.timestamp = timestamp
         """The time of storage in milliseconds since 1970."""
-        self.parsed = parsed
-        self.key = parsed.key()
+        self._parsed = parsed
+        self._key: tuple[int, object] | None = None
+
+    @property
+    def parsed(self) -> _Parsed:
+        """The parsed data."""
+        if self._parsed is None:
+            self._parsed = _parse(self.schema)
+        return self._parsed
+
+    @property
+    def key(self) -> tuple[int, object]:
         """The key for comparisons. Equal schemas have equal keys."""
+        if self._key is None:
+            self._key = self.parsed.key()
+        return self._key
 
 
 class _Parsed(NamedTuple):
@@ -171,6 +185,8 @@ class SchemaRegistry:
         """Existing versions, oldest first."""
         self._next: dict[str, int] = {}
         """Number of the next version."""
+        self.on_change: Callable[[str], None] = lambda _: None
+        """A function that is called with the schema id when versions were added or deleted."""
 
     def has(self, schema_id: str) -> bool:
         """Return whether a schema exists."""
@@ -259,11 +275,23 @@ class SchemaRegistry:
     def forget(self, schema_id: str) -> None:
         """Remove the schemas of a deleted topic and reset the numbering."""
         self._stored.pop(schema_id, None)
-        self._next.pop(schema_id, None)
+        if self._next.pop(schema_id, None) is not None:
+            self.on_change(schema_id)
+
+    def next_version(self, schema_id: str) -> int | None:
+        """Return the number of the next version, or None if there never was a version."""
+        return self._next.get(schema_id)
+
+    def restore(self, schema_id: str, next_version: int, versions: list[StoredSchema]) -> None:
+        """Add the stored versions of a schema, which can all be deleted."""
+        self._next[schema_id] = next_version
+        if versions:
+            self._stored[schema_id] = versions
 
     def _number(self, schema_id: str) -> bytes:
         number = self._next.get(schema_id, 0)
         self._next[schema_id] = number + 1
+        self.on_change(schema_id)
         return number.to_bytes(8, "big")
 
 

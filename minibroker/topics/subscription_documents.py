@@ -12,29 +12,47 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
+from pcli.minibroker.storage.broker_storage import Document
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.subscription import Subscription
+from pcli.minibroker.topics.transactional_acks import open_handle
+from pcli.minibroker.transactions.pending_ack_documents import encode_pending_acks, restore_pending_acks
 
 if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["SubscriptionDocuments", "restore_subscriptions"]
 
+CURSORS: Final = "/cursors/"
+PENDING_ACKS: Final = "/pending-acks/"
+
 
 class SubscriptionDocuments:
     """The documents of one subscription, which are stored while it exists (class CursorChanges)."""
 
-    __slots__ = ("_changed", "_changed_pages", "_deleted", "_first_page", "_path", "_storage", "_subscription", "pages")
+    __slots__ = (
+        "_changed",
+        "_changed_pages",
+        "_deleted",
+        "_first_page",
+        "_path",
+        "_pending_acks",
+        "_storage",
+        "_subscription",
+        "pages",
+    )
 
     def __init__(self, subscription: Subscription, path: str) -> None:
-        """``path`` is the start of the paths of the topic's cursors."""
+        """``path`` is the end of the paths of the topic."""
         self._subscription = subscription
         self._storage = subscription.topic.broker.storage
-        self._path = f"{path}/{quote(subscription.name, safe='')}"
+        name = quote(subscription.name, safe="")
+        self._path = f"{CURSORS}{path}/{name}"
+        self._pending_acks = Document(self._storage, f"{PENDING_ACKS}{path}/{name}", self._encode_pending_acks)
         self._changed = self._deleted = False
         self._changed_pages: set[int] = set()
         self._first_page = 0
@@ -66,9 +84,15 @@ class SubscriptionDocuments:
         self._changed = True
         self._storage.changed(self)
 
+    def pending_acks_changed(self) -> None:
+        """Record that the acknowledgements in transactions have changed."""
+        self._pending_acks.changed()
+
     def delete(self) -> None:
         """Delete the documents."""
         self._deleted = True
+        if self._subscription.pending_ack_handle is not None:
+            self._pending_acks.changed()
         self._storage.changed(self)
 
     # -- documents -----------------------------------------------------------------------------------------------------
@@ -77,6 +101,10 @@ class SubscriptionDocuments:
     def _cursor(self) -> ManagedCursor:
         assert self._subscription.cursor is not None
         return self._subscription.cursor
+
+    def _encode_pending_acks(self) -> Any:
+        handle = self._subscription.pending_ack_handle
+        return None if self._deleted or handle is None else encode_pending_acks(handle)
 
     def changed_documents(self) -> Iterator[tuple[str, Any]]:
         """Return the changed documents, as defined in Documented."""
@@ -115,18 +143,22 @@ class SubscriptionDocuments:
             yield f"{self._path}/{number}", None
 
 
-def restore_subscriptions(topic: Topic, path: str, documents: Iterable[tuple[str, Any]]) -> None:
-    """Create the subscriptions of a topic that is loaded, from the documents whose paths start with ``path``."""
+def restore_subscriptions(topic: Topic, path: str) -> None:
+    """Create the subscriptions of a topic that is loaded. ``path`` is the end of the paths of the topic."""
+    storage = topic.broker.storage
     cursors: dict[str, Any] = {}
     pages: dict[str, dict[int, Any]] = {}
-    for found, value in documents:
-        name, _, number = found.removeprefix(f"{path}/").partition("/")
+    for found, value in storage.documents(f"{CURSORS}{path}/"):
+        name, _, number = found.removeprefix(f"{CURSORS}{path}/").partition("/")
         if number:
             pages.setdefault(name, {})[int(number)] = value
         else:
             cursors[name] = value
     for name, value in cursors.items():
         _restore(topic, path, unquote(name), value, pages.get(name, {}))
+    for found, value in storage.documents(f"{PENDING_ACKS}{path}/"):
+        subscription = topic.subscriptions[unquote(found.removeprefix(f"{PENDING_ACKS}{path}/"))]
+        restore_pending_acks(open_handle(subscription), value, topic.broker.now)
 
 
 def _restore(topic: Topic, path: str, name: str, value: dict[str, Any], pages: dict[int, Any]) -> None:

@@ -37,14 +37,14 @@ _INTERVAL: Final = 1000
 class TopicDocuments:
     """The documents of one topic, which are stored while it exists (class Follower)."""
 
-    __slots__ = ("_cursors", "_deleted", "_epoch", "_ledgers", "_next", "_storage", "_storage_id", "_stored", "_topic")
+    __slots__ = ("_deleted", "_epoch", "_ledgers", "_next", "_path", "_storage", "_storage_id", "_stored", "_topic")
 
     def __init__(self, topic: Topic, *, stored: bool) -> None:
         """``stored`` means that the topic was stored before the broker started and is not loaded yet."""
         self._topic = topic
         self._storage = topic.broker.storage
-        path = document_path(topic.name)
-        self._cursors = f"/cursors/{path}"
+        self._path = path = document_path(topic.name)
+        """The end of the paths of all documents of the topic."""
         self._ledgers = Document(self._storage, f"{LEDGERS}{path}", self._encode)
         self._stored: dict[str, Any] = (self._storage.document(f"{LEDGERS}{path}") if stored else None) or {}
         """The stored document while the topic is loaded; empty for a new topic and for a partition without ledgers."""
@@ -75,7 +75,7 @@ class TopicDocuments:
             topic.created = value["created"]
             topic.producer_access.epoch = value["epoch"]
             topic.message_index = _last_index(topic.ledger, value["index"])
-            restore_subscriptions(topic, self._cursors, self._storage.documents(f"{self._cursors}/"))
+            restore_subscriptions(topic, self._path)
         self._ledgers.changed()
 
     # -- changes -------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class TopicDocuments:
         """Store a new subscription if it is durable."""
         cursor = subscription.cursor
         if cursor is not None and subscription.durable:
-            subscription.documents = cursor.changes = SubscriptionDocuments(subscription, self._cursors)
+            subscription.documents = cursor.changes = SubscriptionDocuments(subscription, self._path)
             subscription.documents.created()
 
     def remove_subscription(self, subscription: Subscription) -> None:

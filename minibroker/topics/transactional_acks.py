@@ -35,6 +35,8 @@ def open_handle(subscription: Subscription) -> PendingAckHandle:
         target = _CursorAcks(subscription)
         handle = PendingAckHandle(target, subscription.topic.full_name, subscription.name)
         subscription.pending_ack_handle = handle
+        if subscription.documents is not None:
+            handle.on_change = subscription.documents.pending_acks_changed
         subscription.use_transactions()
     return handle
 

@@ -78,10 +78,22 @@ def invalid_status(meta: TxnMeta, expected: TxnStatus) -> Refused:
 class MLTransactionMetadataStore:
     """The transactions of one coordinator."""
 
-    __slots__ = ("aborted", "committed", "coordinator", "metas", "opened_ms", "sequence_id", "timed_out", "updates")
+    __slots__ = (
+        "aborted",
+        "committed",
+        "coordinator",
+        "metas",
+        "on_change",
+        "opened_ms",
+        "sequence_id",
+        "timed_out",
+        "updates",
+    )
 
-    def __init__(self, coordinator: int) -> None:
+    def __init__(self, coordinator: int, on_change: Callable[[TxnMeta], None] = lambda _: None) -> None:
+        """``on_change`` is called with each transaction that was opened, changed or removed."""
         self.coordinator = coordinator
+        self.on_change = on_change
         self.metas: dict[int, TxnMeta] = {}
         """Transactions by their least significant bits, in ascending order."""
         self.sequence_id = -1
@@ -99,6 +111,7 @@ class MLTransactionMetadataStore:
         meta = TxnMeta((self.coordinator, self.sequence_id), now, timeout_ms, owner=owner)
         self.metas[self.sequence_id] = meta
         self.updates += 1
+        self.on_change(meta)
         return meta
 
     def meta(self, txn: TxnId) -> TxnMeta:
@@ -114,6 +127,7 @@ class MLTransactionMetadataStore:
         meta.check_open()
         meta.topics.update(topics)
         self.updates += 1
+        self.on_change(meta)
 
     def add_subscriptions(self, txn: TxnId, subscriptions: Iterable[tuple[str, str]]) -> None:
         """Add subscriptions to an OPEN transaction. Raises Refused."""
@@ -121,10 +135,17 @@ class MLTransactionMetadataStore:
         meta.check_open()
         meta.subscriptions.update(subscriptions)
         self.updates += 1
+        self.on_change(meta)
+
+    def set_status(self, meta: TxnMeta, status: TxnStatus) -> None:
+        """Start to end a transaction."""
+        meta.status = status
+        self.on_change(meta)
 
     def remove(self, meta: TxnMeta) -> None:
         """Remove a transaction that has ended."""
         del self.metas[meta.id[1]]
+        self.on_change(meta)
         self.updates += 2  # the states that precede and follow the end
         if meta.status is TxnStatus.COMMITTING:
             self.committed += 1

@@ -16,7 +16,7 @@ Source of the rules: TransactionMetadataStoreService, TransactionTimeoutTrackerI
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -71,7 +71,7 @@ class TransactionBufferClient(Protocol):
 class TransactionMetadataStoreService:
     """All coordinators."""
 
-    __slots__ = ("_client", "_scheduler", "_settings", "_stored", "stores")
+    __slots__ = ("_client", "_scheduler", "_settings", "_stored", "on_change", "stores")
 
     def __init__(self, scheduler: Scheduler, settings: Settings, client: TransactionBufferClient) -> None:
         self._scheduler = scheduler
@@ -81,6 +81,8 @@ class TransactionMetadataStoreService:
         """The coordinators to which a client has connected since the broker started, by id."""
         self._stored: dict[int, MLTransactionMetadataStore] = {}
         """The other coordinators, which a restart has closed."""
+        self.on_change: Callable[[TxnMeta], None] = lambda _: None
+        """A function that is called with each transaction that was opened, changed or removed."""
 
     # -- coordinators --------------------------------------------------------------------------------------------------
 
@@ -88,7 +90,7 @@ class TransactionMetadataStoreService:
         """Open a coordinator. The caller must check that its bundle is served."""
         if coordinator in self.stores:
             return
-        store = self._stored.pop(coordinator, None) or MLTransactionMetadataStore(coordinator)
+        store = self._stored.pop(coordinator, None) or MLTransactionMetadataStore(coordinator, self.on_change)
         self.stores[coordinator] = store
         store.opened_ms = self._scheduler.now
         for meta in list(store.metas.values()):
@@ -104,6 +106,13 @@ class TransactionMetadataStoreService:
             for meta in store.metas.values():
                 meta.cancel_timer()
                 meta.waiting.clear()
+
+    def known_store(self, coordinator: int) -> MLTransactionMetadataStore:
+        """Return a coordinator, which can be closed. If it does not exist, it is created and closed."""
+        store = self.stores.get(coordinator) or self._stored.get(coordinator)
+        if store is None:
+            store = self._stored[coordinator] = MLTransactionMetadataStore(coordinator, self.on_change)
+        return store
 
     def store(self, coordinator: int) -> MLTransactionMetadataStore:
         """Return a coordinator. Raises Refused (TransactionCoordinatorNotFound)."""
@@ -131,8 +140,9 @@ class TransactionMetadataStoreService:
             meta.timer = self._scheduler.call_at(meta.opened_ms + meta.timeout_ms, partial(self._time_out, meta))
 
     def _time_out(self, meta: TxnMeta) -> None:
-        meta.status = TxnStatus.ABORTING
-        self.stores[meta.id[0]].timed_out += 1
+        store = self.stores[meta.id[0]]
+        store.set_status(meta, TxnStatus.ABORTING)
+        store.timed_out += 1
         self._end(meta)
 
     def end_transaction(self, txn: TxnId, on_end: OnEnd, *, commit: bool) -> None:
@@ -140,11 +150,12 @@ class TransactionMetadataStoreService:
 
         Raises Refused if the transaction is unknown, or if it is ending in the other way.
         """
-        meta = self.store(txn[0]).meta(txn)
+        store = self.store(txn[0])
+        meta = store.meta(txn)
         status = TxnStatus.COMMITTING if commit else TxnStatus.ABORTING
         if meta.status not in (TxnStatus.OPEN, status):
             raise invalid_status(meta, status)
-        meta.status = status
+        store.set_status(meta, status)
         meta.waiting.append(on_end)
         self._end(meta)
 

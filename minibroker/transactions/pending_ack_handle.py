@@ -18,7 +18,7 @@ Source of the rules: PendingAckHandleImpl, PositionAckSetUtil, AbstractBaseDispa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
@@ -72,6 +72,7 @@ class PendingAckHandle:
         "cumulative",
         "initialized_ms",
         "low_water_marks",
+        "on_change",
         "places",
         "transactions",
     )
@@ -89,6 +90,8 @@ class PendingAckHandle:
         """The cumulative acknowledgement: transaction, entry and ack set."""
         self.low_water_marks: dict[int, int] = {}
         """The highest known low water mark of each coordinator."""
+        self.on_change: Callable[[], None] = lambda: None
+        """A function that is called when acknowledgements of transactions were added or removed."""
         self.initialized_ms = 0
         """Time at which a transaction used the subscription first, in ms since 1970; 0 if none did (state None)."""
 
@@ -111,6 +114,7 @@ class PendingAckHandle:
                 before, (stored, _) = own.get(place), self.places.get(place, (None, 0))
                 own[place] = bits if before is None else before & bits
                 self._put(place, bits if stored is None else stored & bits, size)
+        self.on_change()
 
     def _put(self, place: Place, bits: int | None, size: int) -> None:
         if place not in self.places:
@@ -145,6 +149,7 @@ class PendingAckHandle:
                 f"currentPosition: {before[1][0]}:{before[1][1]}",
             )
         self.cumulative = txn, place, bits
+        self.on_change()
 
     def _conflict(self, txn: TxnId, text: str) -> Refused:
         return Refused(pb.TransactionConflict, f"{_CONFLICT}: {self._topic_and_name} Transaction:{text_of(txn)} {text}")
@@ -160,6 +165,7 @@ class PendingAckHandle:
         elif txn in self.transactions:
             self._target.apply_individual(self.transactions.pop(txn))
             self._abort_below(txn[0], low_water_mark)
+        self.on_change()
 
     def abort(self, txn: TxnId, low_water_mark: int) -> None:
         """Drop the acknowledgements of a transaction; redeliver the entries that it acknowledged individually."""
@@ -169,6 +175,7 @@ class PendingAckHandle:
         elif txn in self.transactions:
             self._abort_individual(txn, ended=True)
             self._abort_below(txn[0], low_water_mark)
+        self.on_change()
 
     def _abort_individual(self, txn: TxnId, *, ended: bool) -> None:
         acks = self.transactions.pop(txn)
@@ -245,6 +252,20 @@ class PendingAckHandle:
             self.cumulative = None
         if self.initialized_ms:
             self.initialized_ms = now
+        self.on_change()
+
+    def restore(
+        self,
+        transactions: dict[TxnId, dict[Place, tuple[int | None, int]]],
+        cumulative: tuple[TxnId, Place, int | None] | None,
+        now: int,
+    ) -> None:
+        """Restore the acknowledgements: ack sets and batch sizes by transaction and entry, and the cumulative one."""
+        self.initialized_ms, self.cumulative = now, cumulative
+        for txn, acks in transactions.items():
+            self.transactions[txn] = {place: bits for place, (bits, _) in acks.items()}
+            self.places.update(acks)
+        self.reload(now)
 
 
 def _overlap(stored: int, given: int, size: int) -> bool:
