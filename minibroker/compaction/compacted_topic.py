@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pcli.codec.proto import pb
 from pcli.minibroker.storage.entry import Entry
-from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
+from pcli.minibroker.storage.spilling_storage import Storage
 
 __all__ = ["CompactedLedger", "CompactedTopic", "MessagePosition"]
 
@@ -23,6 +23,9 @@ _LENGTHS: Final = 8
 """The bytes of the two lengths in a stored RawMessage, before its id and its entry."""
 
 _NO_LIMIT: Final = 1 << 62
+
+_INDEX_ENTRIES: Final = 4096
+"""The number of positions in one entry of the index. Only the last entry can have fewer."""
 
 
 class MessagePosition(NamedTuple):
@@ -42,14 +45,17 @@ EARLIEST: Final = MessagePosition(-1, -1, 0, 0)
 class CompactedLedger:
     """The entries that one compaction kept."""
 
-    __slots__ = ("_entry_ids", "_ledger_ids", "_offsets", "_partition", "_storage", "id", "size")
+    __slots__ = ("_entry_ids", "_index", "_ledger_ids", "_offsets", "_partition", "_storage", "deleted", "id", "size")
 
-    def __init__(self, ledger_id: int, partition: int, pool: Pool) -> None:
+    def __init__(self, ledger_id: int, partition: int, storage: Storage, index: Storage | None = None) -> None:
+        """``storage`` stores the entries, and ``index`` their positions; None if the positions are not stored."""
         self.id = ledger_id
         self.size = 0
         """Size in bytes. As on the real broker, it includes the message id of each entry."""
         self._partition = partition
-        self._storage = SpillingStorage(pool)
+        self._storage = storage
+        self._index = index
+        self.deleted = False
         self._offsets = array("q")
         self._ledger_ids = array("q")
         self._entry_ids = array("q")
@@ -65,6 +71,28 @@ class CompactedLedger:
         self._entry_ids.append(entry.entry_id)
         place = pb.MessageIdData(ledgerId=entry.ledger_id, entryId=entry.entry_id, partition=self._partition)
         self.size += _LENGTHS + place.ByteSize() + len(data)
+        if self._index is not None and len(self) % _INDEX_ENTRIES == 0:
+            self.store_index()
+
+    def store_index(self) -> None:
+        """Store the positions that are not stored yet, as an entry of the index. Raises StorageFull."""
+        first = 0 if self._index is None else self._index.end * _INDEX_ENTRIES
+        if self._index is not None and first < len(self):
+            columns = self._offsets, self._ledger_ids, self._entry_ids
+            self._index.append(b"".join(column[first:].tobytes() for column in columns))
+
+    def restore(self, size: int) -> None:
+        """Read the stored positions. ``size`` is the stored size."""
+        assert self._index is not None
+        self.size = size
+        while blocks := self._index.read(len(self) // _INDEX_ENTRIES, 16):
+            for block in blocks:
+                third = len(block) // 3
+                self._offsets.frombytes(block[:third])
+                self._ledger_ids.frombytes(block[third : 2 * third])
+                self._entry_ids.frombytes(block[2 * third :])
+            if len(self) % _INDEX_ENTRIES:
+                return
 
     def read(self, offset: int, count: int, max_bytes: int = _NO_LIMIT) -> list[Entry]:
         """Return entries at or after an offset: at most ``count`` of ``max_bytes``, but at least one if any exists."""
@@ -108,7 +136,10 @@ class CompactedLedger:
 
     def delete(self) -> None:
         """Release the storage. The ledger must not be used afterwards."""
+        self.deleted = True
         self._storage.trim(self._storage.end)
+        if self._index is not None:
+            self._index.trim(self._index.end)
 
 
 class CompactedTopic:

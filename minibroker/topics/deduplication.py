@@ -4,7 +4,8 @@ Rules of this file
 1. The highest stored sequence id is recorded for each producer name. A message is a duplicate if its lowest id is not
    above the recorded id. A batch that contains a stored message is dropped as a whole.
 2. If a message is chunked, only its last chunk is checked and recorded.
-3. When deduplication is enabled for a topic, it starts without recorded ids. An unload keeps the recorded ids.
+3. When deduplication is enabled for a topic, it starts without recorded ids. An unload and a restart keep the recorded
+   ids.
 4. A producer name is removed if it has no producer for brokerDeduplicationProducerInactivityTimeoutMinutes.
 
 Source of the rules: MessageDeduplication. Pulsar first pushes an id and persists it later; in between, the state is
@@ -13,11 +14,13 @@ Unknown. The mini-broker stores an entry at once, so Unknown does not occur.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.message_id import signed
 from pcli.minibroker.settings import Settings
+from pcli.minibroker.storage.entry import Entry
 
 __all__ = ["MessageDeduplication"]
 
@@ -67,6 +70,27 @@ class MessageDeduplication:
     def last_sequence_id(self, name: str) -> int:
         """Return the highest recorded id of a name, or -1; PRODUCER_SUCCESS contains it."""
         return self._highest.get(name, -1)
+
+    def sequence_ids(self) -> dict[str, int]:
+        """Return the highest recorded id of each name."""
+        return dict(self._highest)
+
+    def restore(self, sequence_ids: Mapping[str, int], entries: Iterable[Entry], now: int) -> None:
+        """Restore the ids of a snapshot and of the entries after it (MessageDeduplication.replayCursor).
+
+        The names have no producers. Unlike a SEND, an entry is judged by the ids in its metadata.
+        """
+        self._highest.update(sequence_ids)
+        for entry in entries:
+            if not entry.parsed:
+                entry.parse()
+            metadata = entry.metadata
+            if metadata is None or entry.marker or (metadata.num_chunks_from_msg > 1 and not _is_last_chunk(metadata)):
+                continue
+            sequence = max(signed(metadata.sequence_id), signed(metadata.highest_sequence_id))
+            name = metadata.producer_name
+            self._highest[name] = max(sequence, self._highest.get(name, sequence))
+        self._gone.update(dict.fromkeys(self._highest, now))
 
     def producer_added(self, name: str) -> None:
         """Record that a producer with this name was added."""

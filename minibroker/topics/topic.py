@@ -147,6 +147,8 @@ class Topic:
         if self.documents is not None:
             self.documents.restore()
         self._apply_policies()
+        if self.documents is not None:
+            self.documents.loaded()
         if stored and self._trimming is not None:
             self._trimming.unloaded()
 
@@ -168,10 +170,15 @@ class Topic:
         """Apply the policies. If they enable deduplication, it starts without recorded ids."""
         policies = self.effective_policies
         if not policies.deduplication:
+            if self.documents is not None:
+                self.documents.close_deduplication()
             self.deduplication = self.deduplication_snapshot = None
         elif self.deduplication is None and self.ledger is not None:
             self.deduplication = MessageDeduplication(self.broker.settings)
-            self.deduplication_snapshot = DeduplicationSnapshot(self.broker.settings, self.ledger)
+            if self.documents is not None:
+                self.deduplication_snapshot = self.documents.open_deduplication(self.deduplication)
+            else:
+                self.deduplication_snapshot = DeduplicationSnapshot(self.broker.settings, self.ledger)
         self._update_fast_path()
         if policies.encryption_required:
             for producer in [one for one in self.producers.values() if not one.encrypted]:
@@ -201,6 +208,8 @@ class Topic:
             raise Refused(pb.NotAllowedError, "Transaction buffer disable!")
         if self.transaction_buffer is None:
             self.transaction_buffer = TopicTransactionBuffer(self.ledger, lambda marker: append(self, marker, 1))
+            if self.documents is not None:
+                self.transaction_buffer.on_change = self.documents.transactions_changed
             for subscription in self.subscriptions.values():
                 subscription.use_transactions()
         return self.transaction_buffer

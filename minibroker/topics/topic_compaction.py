@@ -186,7 +186,10 @@ class TopicCompaction:
 
     def _start(self, subscription: Subscription, horizon: int) -> None:
         topic, settings = self._topic, self._topic.broker.settings
-        ledger = CompactedLedger(topic.broker.next_ledger_id(), topic.partition, topic.broker.pool)
+        if topic.documents is None:
+            ledger = CompactedLedger(topic.broker.next_ledger_id(), topic.partition, topic.broker.storage.open(0))
+        else:
+            ledger = topic.documents.compacted.new_ledger()
         self._compactor = TwoPhaseCompactor(
             lambda: self._entries(horizon),
             ledger,
@@ -202,6 +205,7 @@ class TopicCompaction:
         error = "the topic was unloaded"
         try:
             yield from compactor.run()
+            ledger.store_index()
             error = ""
         except DamagedBatchError as damage:
             error = f"java.lang.IndexOutOfBoundsException: {damage}"
@@ -213,6 +217,7 @@ class TopicCompaction:
         finally:
             if error:
                 ledger.delete()
+                self._changed()
         self._count(compactor, subscription)
         self._end("ERROR" if error else "SUCCESS", error)
         if not error:
@@ -221,6 +226,12 @@ class TopicCompaction:
             subscription.cursor.put_properties({_LEDGER_PROPERTY: ledger.id})
             subscription.advance_mark_delete(horizon)
             subscription.last_mark_delete = 0  # CompactorSubscription does not record the time
+            self._changed()
+
+    def _changed(self) -> None:
+        """Record that the compacted ledger has changed."""
+        if self._topic.documents is not None:
+            self._topic.documents.compacted.changed()
 
     @staticmethod
     def _count(compactor: TwoPhaseCompactor, subscription: Subscription) -> None:
@@ -282,10 +293,15 @@ class TopicCompaction:
             self._run.close()
         self._timer = self._run = self._compactor = None
         self.status, self.error, self.record = "NOT_RUN", "", CompactionRecord()
+        self.check_ledger()
+
+    def check_ledger(self) -> None:
+        """Delete the compacted ledger if the cursor does not have its id."""
         subscription = self._topic.subscriptions.get(COMPACTION)
         cursor = None if subscription is None else subscription.cursor
         if cursor is not None and _LEDGER_PROPERTY not in cursor.properties:
             self.compacted.reset()
+            self._changed()
 
     def delete(self) -> None:
         """Release everything, because the topic is deleted."""
@@ -300,6 +316,7 @@ class TopicCompaction:
             if self._timer is not None:
                 self._timer.cancel()
         self.compacted.reset()
+        self._changed()
 
     # -- positions -----------------------------------------------------------------------------------------------------
 

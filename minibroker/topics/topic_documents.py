@@ -10,6 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
@@ -17,15 +18,21 @@ from pcli.minibroker.storage.broker_storage import Document
 from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.ledger_document import encode_ledgers, restore_ledgers
 from pcli.minibroker.topic_names import document_path
+from pcli.minibroker.topics.compaction_document import CompactionDocument
+from pcli.minibroker.topics.deduplication_snapshot import DeduplicationSnapshot
 from pcli.minibroker.topics.subscription_documents import SubscriptionDocuments, restore_subscriptions
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.deduplication import MessageDeduplication
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["LEDGERS", "TopicDocuments"]
+
+_DEDUPLICATION: Final = "/deduplication/"
+_TRANSACTIONS: Final = "/transaction-buffers/"
 
 LEDGERS: Final = "/managed-ledgers/"
 """Start of the paths of the documents of ledgers. A topic exists if it has such a document."""
@@ -37,7 +44,20 @@ _INTERVAL: Final = 1000
 class TopicDocuments:
     """The documents of one topic, which are stored while it exists (class Follower)."""
 
-    __slots__ = ("_deleted", "_epoch", "_ledgers", "_next", "_path", "_storage", "_storage_id", "_stored", "_topic")
+    __slots__ = (
+        "_deduplication",
+        "_deleted",
+        "_epoch",
+        "_ledgers",
+        "_next",
+        "_path",
+        "_storage",
+        "_storage_id",
+        "_stored",
+        "_topic",
+        "_transactions",
+        "compacted",
+    )
 
     def __init__(self, topic: Topic, *, stored: bool) -> None:
         """``stored`` means that the topic was stored before the broker started and is not loaded yet."""
@@ -53,6 +73,10 @@ class TopicDocuments:
         """The stored topic epoch."""
         self._next = 0
         """The offset of the entry at which the document of the ledgers is written again."""
+        self._deduplication = Document(self._storage, f"{_DEDUPLICATION}{path}", self._encode_deduplication)
+        self._transactions = Document(self._storage, f"{_TRANSACTIONS}{path}", self._encode_transactions)
+        self.compacted = CompactionDocument(topic, path)
+        """The document of the compacted ledger."""
         self._deleted = False
 
     # -- loading -------------------------------------------------------------------------------------------------------
@@ -68,7 +92,7 @@ class TopicDocuments:
 
     def restore(self) -> None:
         """Restore the values and subscriptions of the topic, whose ledger is open."""
-        topic, value, self._stored = self._topic, self._stored, {}
+        topic, value = self._topic, self._stored
         assert topic.ledger is not None
         topic.ledger.followers.append(self)
         if value:
@@ -76,7 +100,34 @@ class TopicDocuments:
             topic.producer_access.epoch = value["epoch"]
             topic.message_index = _last_index(topic.ledger, value["index"])
             restore_subscriptions(topic, self._path)
+            self.compacted.restore()
+            transactions = self._storage.document(f"{_TRANSACTIONS}{self._path}")
+            if transactions is not None and topic.transactions_enabled:
+                topic.open_transaction_buffer().restore(transactions)
         self._ledgers.changed()
+
+    def open_deduplication(self, deduplication: MessageDeduplication) -> DeduplicationSnapshot:
+        """Return the cursor of deduplication, which is enabled. While the topic is loaded, restore the sequence ids."""
+        topic, settings = self._topic, self._topic.broker.settings
+        assert topic.ledger is not None
+        value = self._storage.document(f"{_DEDUPLICATION}{self._path}") if self._stored else None
+        if value is None:
+            snapshot = DeduplicationSnapshot(settings, topic.ledger)
+        else:
+            snapshot = DeduplicationSnapshot(settings, topic.ledger, value["mark_delete"])
+            deduplication.restore(value["sequence_ids"], snapshot.entries(), topic.broker.now)
+        snapshot.on_take = partial(self._deduplication.changed, lazy=True)
+        self._deduplication.changed()
+        return snapshot
+
+    def close_deduplication(self) -> None:
+        """Delete the sequence ids, because deduplication is disabled."""
+        if self._topic.deduplication is not None or self._stored:
+            self._deduplication.changed()
+
+    def loaded(self) -> None:
+        """Forget the stored document after the topic is loaded."""
+        self._stored = {}
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -91,6 +142,10 @@ class TopicDocuments:
         assert topic.ledger is not None
         if topic.producer_access.epoch != self._epoch or topic.ledger.next >= self._next:
             self.follow()
+
+    def transactions_changed(self) -> None:
+        """Record that the transactions of the topic have changed."""
+        self._transactions.changed()
 
     def changed_by_request(self) -> None:
         """Record that a REST request can have changed the topic and its subscriptions."""
@@ -116,8 +171,10 @@ class TopicDocuments:
         """Delete all documents, because the topic is deleted."""
         for subscription in self._topic.subscriptions.values():
             self.remove_subscription(subscription)
-        self._deleted = True
-        self._ledgers.changed()
+        self._deleted = self.compacted.deleted = True
+        self.compacted.changed()
+        for document in (self._ledgers, self._deduplication, self._transactions):
+            document.changed()
 
     # -- documents -----------------------------------------------------------------------------------------------------
 
@@ -129,6 +186,16 @@ class TopicDocuments:
         ledgers = {} if topic.shadow_source is not None else encode_ledgers(topic.ledger)
         values = {"created": topic.created, "epoch": self._epoch, "index": topic.message_index}
         return {"storage": self._storage_id, **values, **ledgers}
+
+    def _encode_deduplication(self) -> Any:
+        deduplication, snapshot = self._topic.deduplication, self._topic.deduplication_snapshot
+        if self._deleted or deduplication is None or snapshot is None:
+            return None
+        return {"mark_delete": snapshot.cursor.mark_delete, "sequence_ids": deduplication.sequence_ids()}
+
+    def _encode_transactions(self) -> Any:
+        buffer = self._topic.transaction_buffer
+        return None if self._deleted or buffer is None else buffer.encode()
 
 
 def _last_index(ledger: ManagedLedger, stored: int) -> int:

@@ -30,6 +30,7 @@ from pcli.minibroker.topic_names import (
     namespace_of,
     topic_of_path,
 )
+from pcli.minibroker.topics.shadow_replicators import shadow_source
 from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_documents import LEDGERS
 
@@ -171,6 +172,9 @@ class TopicRegistry:
 
     def _open(self, name: TopicName) -> Topic:
         full = str(name)
+        source = shadow_source(name, self._broker.policies.properties.get(str(name.base), {}))
+        if source is not None and self.load(source) is not None and full in self.topics:
+            return self.topics[full]  # the replicator of the source has loaded the shadow topic
         topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher, stored=full in self._unloaded)
         self._unloaded.discard(full)
         topic.shadow_replicators.check()

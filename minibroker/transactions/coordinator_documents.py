@@ -1,7 +1,7 @@
 """The documents of the transaction coordinators.
 
 Rules of this file
-1. Each coordinator has a document with the number of its last transaction, so that no id is used again. Each transaction
+1. Each coordinator has a document with the number of its last transaction, so that no id is used again. A transaction
    that has not ended has a document of its own.
 2. A restored coordinator is closed until a client connects to it. Then transactions whose end was interrupted end, and
    the timeouts of the others continue.

@@ -18,7 +18,7 @@ Source of the rules: TopicTransactionBuffer, SingleSnapshotAbortedTxnProcessorIm
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
@@ -45,6 +45,7 @@ class TopicTransactionBuffer:
         "committed_count",
         "last_snapshot_ms",
         "low_water_marks",
+        "on_change",
         "ongoing",
         "ready",
     )
@@ -65,6 +66,8 @@ class TopicTransactionBuffer:
         """The highest known low water mark of each coordinator."""
         self.committed_count = self.aborted_count = 0
         """Transactions that ended since the topic was loaded."""
+        self.on_change: Callable[[], None] = lambda: None
+        """A function that is called when the ongoing or aborted transactions have changed."""
 
     @property
     def read_end(self) -> int:
@@ -88,6 +91,7 @@ class TopicTransactionBuffer:
             self.ready, self.last_snapshot_ms = True, now
         if txn not in self.ongoing and txn not in self.aborted:
             self.ongoing[txn] = offset
+            self.on_change()
 
     def is_aborted(self, entry: Entry) -> bool:
         """Return whether a parsed entry is a message of an aborted transaction."""
@@ -131,6 +135,7 @@ class TopicTransactionBuffer:
                 raise
             raise Refused(pb.PersistenceError, _TERMINATED) from None
         self.ongoing.pop(txn, None)
+        self.on_change()
         return offset
 
     def _ended(self, txn: TxnId, low_water_mark: int, now: int) -> None:
@@ -143,6 +148,19 @@ class TopicTransactionBuffer:
             self._append_abort(oldest, now)
         while self.aborted and self.aborted[first := next(iter(self.aborted))] < self._ledger.first:
             del self.aborted[first]
+
+    def encode(self) -> dict[str, Any]:
+        """Return the JSON value of what an unload of the topic keeps (TransactionBufferSnapshot)."""
+        ongoing = [[*txn, offset] for txn, offset in self.ongoing.items()]
+        aborted = [[*txn, offset] for txn, offset in self.aborted.items()]
+        state = {"ready": self.ready, "last_snapshot_ms": self.last_snapshot_ms}
+        return {"ongoing": ongoing, "aborted": aborted, **state}
+
+    def restore(self, value: dict[str, Any]) -> None:
+        """Restore a value that `encode` returned."""
+        self.ongoing = {(most, least): offset for most, least, offset in value["ongoing"]}
+        self.aborted = {(most, least): offset for most, least, offset in value["aborted"]}
+        self.ready, self.last_snapshot_ms = value["ready"], value["last_snapshot_ms"]
 
     def reload(self) -> None:
         """Forget what an unload of the topic loses."""

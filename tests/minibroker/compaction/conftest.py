@@ -14,7 +14,7 @@ from pcli.codec.wire.build import push_entry
 from pcli.minibroker.compaction.compacted_topic import CompactedLedger
 from pcli.minibroker.compaction.compactor import TwoPhaseCompactor
 from pcli.minibroker.storage.entry import Entry
-from pcli.minibroker.storage.spilling_storage import Pool
+from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
 
 
 def single(payload: str = "", **metadata: Any) -> bytes:
@@ -44,7 +44,7 @@ def compact() -> Any:
 
     def run(stored: Iterable[bytes]) -> CompactedLedger:
         entries = [Entry(offset, 7, offset, data) for offset, data in enumerate(stored)]
-        ledger = CompactedLedger(9, -1, Pool())
+        ledger = CompactedLedger(9, -1, SpillingStorage(Pool()))
         for _ in TwoPhaseCompactor(lambda: entries, ledger, retain_null_key=False, by_event_time=False).run():
             pass
         return ledger

@@ -7,7 +7,7 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.minibroker.compaction.compacted_topic import CompactedLedger, CompactedTopic, MessagePosition
 from pcli.minibroker.storage.entry import Entry
-from pcli.minibroker.storage.spilling_storage import Pool
+from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
 
 from .conftest import batch, single
 
@@ -15,7 +15,7 @@ from .conftest import batch, single
 @pytest.fixture
 def ledger():
     """Create a ledger with the entries 3:1, 3:4 and 5:0, which are the entries 1, 4 and 6 of the topic."""
-    ledger = CompactedLedger(9, -1, Pool())
+    ledger = CompactedLedger(9, -1, SpillingStorage(Pool()))
     for offset, place in ((1, (3, 1)), (4, (3, 4)), (6, (5, 0))):
         ledger.append(Entry(offset, *place, b""), single(f"m{offset}", publish_time=offset))
     return ledger
@@ -38,7 +38,7 @@ def test_the_first_entry_at_or_after_a_position(ledger):
 
 def test_the_size_includes_the_ids(ledger):
     """A real broker reported 51 bytes for an entry of 28 bytes with the id 3:2."""
-    one = CompactedLedger(9, -1, Pool())
+    one = CompactedLedger(9, -1, SpillingStorage(Pool()))
     one.append(Entry(2, 3, 2, b""), bytes(28))
     assert one.size == 51
 
@@ -57,7 +57,7 @@ def test_the_last_message_position(ledger):
 def test_a_replaced_ledger_releases_its_storage():
     pool, topic = Pool(), CompactedTopic()
     for _ in range(3):
-        ledger = CompactedLedger(9, -1, pool)
+        ledger = CompactedLedger(9, -1, SpillingStorage(pool))
         ledger.append(Entry(0, 3, 0, b""), pb.MessageMetadata().SerializePartialToString() + bytes(1000))
         topic.new_compacted_ledger(0, ledger)
         assert 1000 < pool.kept < 2500
