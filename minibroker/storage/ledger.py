@@ -72,12 +72,19 @@ class EntryCache:
         """Size of the young entries at which they become old. The cache contains at most about twice as many bytes."""
         self.size = 0
         """Size of the young entries, including the memory of the objects."""
-        self._young_ledgers: list[ManagedLedger] = []
-        self._old_ledgers: list[ManagedLedger] = []
+        self._young_ledgers: dict[ManagedLedger, None] = {}
+        self._old_ledgers: dict[ManagedLedger, None] = {}
 
     def add_ledger(self, ledger: ManagedLedger) -> None:
         """Record a ledger that is about to get its first young entry."""
-        self._young_ledgers.append(ledger)
+        self._young_ledgers[ledger] = None
+
+    def remove_ledger(self, ledger: ManagedLedger) -> None:
+        """Evict all entries of a ledger."""
+        self.size -= sum(len(entry.data) + _ENTRY_OVERHEAD for entry in ledger.young_entries.values())
+        ledger.young_entries, ledger.old_entries = {}, {}
+        self._young_ledgers.pop(ledger, None)
+        self._old_ledgers.pop(ledger, None)
 
     def age(self) -> None:
         """Evict the old entries and make the young ones old."""
@@ -85,7 +92,7 @@ class EntryCache:
             ledger.old_entries = {}
         for ledger in self._young_ledgers:
             ledger.old_entries, ledger.young_entries = ledger.young_entries, {}
-        self._old_ledgers, self._young_ledgers, self.size = self._young_ledgers, [], 0
+        self._old_ledgers, self._young_ledgers, self.size = self._young_ledgers, {}, 0
 
 
 class Follower(Protocol):
@@ -392,7 +399,7 @@ class ManagedLedger:
         """Release the storage of a deleted topic. The ledger must not be used afterwards."""
         self.first = self.next
         self._storage.trim(self.first)
-        self.young_entries, self.old_entries = {}, {}
+        self._cache.remove_ledger(self)
 
     def _open(self, now: int) -> None:
         self._current = ledger = Ledger(self._new_ledger_id(), self.next, now)

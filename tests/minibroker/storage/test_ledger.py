@@ -178,6 +178,14 @@ def test_entries_are_evicted_by_bytes_and_read_from_storage() -> None:
     assert ledger.read(0, 1, 1)[0] is again
 
 
+def test_a_deleted_topic_leaves_the_cache() -> None:
+    cache = EntryCache()
+    ledger = topic(cache=cache)
+    ledger.append(b"x" * 100, NOW)
+    ledger.close()
+    assert (cache.size, cache._young_ledgers, cache._old_ledgers) == (0, {}, {})
+
+
 def test_an_idle_topic_loses_its_cache_to_busy_ones() -> None:
     cache = EntryCache(limit=10_000)
     resting, busy = topic(cache=cache), topic(cache=cache)
