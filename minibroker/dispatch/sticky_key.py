@@ -64,6 +64,8 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.draining = DrainingHashesTracker()
         self._replay_blocked = False
         """Whether no waiting entry can be sent until the state changes. If True, the entries are not checked again."""
+        self._waits_for_room = False
+        """Whether an entry waits because its consumer has reached its limit on unacknowledged messages."""
         self._unblock_timer: Timer | None = None
 
     def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
@@ -138,7 +140,8 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         The real broker retries with a back-off of at most 10 ms while it can send no entry (dispatcherRetryBackoff).
         """
         super().decrease_unacked(messages)
-        if messages > 0 and self._replay_blocked:
+        if messages > 0 and self._waits_for_room:
+            self._waits_for_room = False
             self._retry_replay_later()
 
     def _retry_replay_later(self) -> None:
@@ -216,8 +219,9 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         """Return how many entries a consumer may receive: one per permit, up to its limit on unacked messages."""
         if not consumer.available:
             return 0
-        average = max(1.0, consumer.avg_messages_per_entry)
-        return min(consumer.permits, int(-(-consumer.unacked_room() // average)))
+        average, room = max(1.0, consumer.avg_messages_per_entry), consumer.unacked_room()
+        self._waits_for_room = self._waits_for_room or room <= 0
+        return min(consumer.permits, int(-(-room // average)))
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
         """Distribute entries by key. Return whether any were sent; the others wait, each with its slot."""

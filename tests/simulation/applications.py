@@ -128,6 +128,7 @@ class ConsumerApplication:
         self.held: list[Any] = []
         """Messages that are neither acknowledged nor returned."""
         self._consumer: Any = None
+        self._unsubscribing = False
         self._busy = False
         client.on_start.append(self._restart)
         self._open()
@@ -175,6 +176,7 @@ class ConsumerApplication:
 
     def _restart(self) -> None:
         self._consumer = None
+        self._unsubscribing = False
         self.held = []
         if not self.closed and not self.failed:
             self._open()
@@ -258,14 +260,39 @@ class ConsumerApplication:
         """Delete the subscription."""
 
         def done(result: Any) -> None:
-            self.closed = self.closed or not isinstance(result, ClientFailure)
+            self._unsubscribing = False
+            if not isinstance(result, ClientFailure):
+                self.closed = True
+            elif self.closed:
+                self.close()
 
+        self._unsubscribing = True
         self._call(lambda: self._consumer.unsubscribe(done))
 
     def close(self) -> None:
-        """Close the consumer."""
+        """Close the consumer; during an UNSUBSCRIBE, wait for its response."""
         self.closed = True
-        self._call(lambda: self._consumer.close(lambda _: None))
+        if not self._unsubscribing:
+            self._call(lambda: self._consumer.close(lambda _: None))
+
+    def redeliver_if_outdated(self) -> None:
+        """Request redelivery if the broker sends messages with an old epoch, which the client drops.
+
+        This happens if redelivery was requested between SUBSCRIBE and its response, as in the Java client.
+        """
+        session = self.session
+        if session is not None and session.sends_epoch and session.epoch < self._consumer.consumer_epoch:
+            self.redeliver(0)
+
+    @property
+    def session(self) -> Any:
+        """The consumer inside the broker, or None."""
+        if self._consumer is None or self._consumer.connection is None:
+            return None
+        for link in self.client.live_links():
+            if link.handle[1] is self._consumer.connection:
+                return link.broker_connection.consumers.get(self._consumer.number)
+        return None
 
     def drain(self) -> None:
         """Acknowledge everything from now on."""

@@ -247,6 +247,9 @@ class Run:
         for round_number in range(_DRAIN_ROUNDS):
             if not self._add_drain_consumers(round_number) and self._is_drained():
                 break
+            if round_number == _RECONNECT_ROUNDS:
+                for consumer in self.consumers.values():
+                    consumer.redeliver_if_outdated()
             before = len(self.history.frames)
             self.network.run(_ROUND_MS)
             if len(self.history.frames) == before and round_number > 10:
