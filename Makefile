@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform differential simulate mutants scenarios replay-real clean
+.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -80,6 +80,8 @@ lock:
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra tui --extra spark --group dev -o requirements/dev.txt
 	$(COMPILE) --group proto -o requirements/proto.txt
+	$(COMPILE) --group fuzz -o requirements/fuzz.txt
+	$(COMPILE) --group audit -o requirements/audit.txt
 
 bench: $(READY)
 	$(BIN)/python bench/wire.py
@@ -124,8 +126,24 @@ fuzz: $(READY)
 	PCLI_FUZZ=100000 $(BIN)/pytest -q tests/codec/capture/test_mutated.py tests/minibroker/fuzz \
 	  tests/minibroker/test_scale.py
 
+# Coverage-guided fuzzing with atheris (tests/fuzz), MINUTES for each of TARGETS. The inputs found are kept in build/fuzz.
+MINUTES ?= 10
+TARGETS ?= frames captures filters batches schemas rest conversations
+fuzz-coverage: $(READY)
+	$(BIN)/pip -q --disable-pip-version-check install --require-hashes -r requirements/fuzz.txt
+	mkdir -p build/fuzz
+	for target in $(TARGETS); do \
+	  $(BIN)/python -m tests.fuzz.coverage $$target build/fuzz/$$target -max_total_time=$$(( $(MINUTES) * 60 )) \
+	    -artifact_prefix=build/fuzz/$$target- -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
+
+# Known vulnerabilities of the locked requirements. CI does not run it, because without internet access pip-audit reports
+# "No known vulnerabilities found" without a check.
+audit: $(VENV)-audit/ready
+	for file in core all dev; do $(VENV)-audit/bin/pip-audit --strict --disable-pip -r requirements/$$file.txt || exit 1; done
+
 clean:
-	rm -rf build $(VENV) $(VENV)-proto
+	rm -rf build $(VENV) $(VENV)-proto $(VENV)-audit
 
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -136,4 +154,9 @@ $(READY): requirements/dev.txt pyproject.toml
 $(VENV)-proto/ready: requirements/proto.txt
 	$(PYTHON) -m venv $(VENV)-proto
 	$(VENV)-proto/bin/pip -q --disable-pip-version-check install --require-hashes -r requirements/proto.txt
+	touch $@
+
+$(VENV)-audit/ready: requirements/audit.txt
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip -q --disable-pip-version-check install --require-hashes -r requirements/audit.txt
 	touch $@
