@@ -1,6 +1,9 @@
 """Benchmark of the mini-broker against a Pulsar standalone in the same run, with Pulsar's load generator.
 
-    python bench/broker.py [--real ../shared/real-broker/start] [--perf pulsar-perf-go] [--seconds 20]
+    python bench/broker.py [--real ../shared/real-broker/start] [--perf pulsar-perf-go] [--seconds 20] [--data]
+
+With --data, the mini-broker is also measured with a data directory, on the file system of the temporary directory.
+Like the real broker, which synchronizes its journal (journalSyncData=true), it then responds after an fsync.
 
 Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`) with a producer and a
 consumer, for rates; the Python client for latencies; commands on one connection for transactions. The maximum rate of
@@ -317,6 +320,7 @@ def main() -> None:
     parser.add_argument("--real", default=str(REAL))
     parser.add_argument("--perf", default=shutil.which("perf") or "")
     parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--data", action="store_true")
     options = parser.parse_args()
     perf = options.perf if options.perf and "pulsar-perf-go" in _help(options.perf) else None
     if perf is None:
@@ -330,9 +334,13 @@ def main() -> None:
         ours = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", "0", "--log", "quiet"]
         ours += ["--tls-port", str(tls_port), "--tls-cert", certificate, "--tls-key", str(files.key)]
         ours += ["--set", "transactionCoordinatorEnabled=true"]
-        with running("pcli", ours, port, tls_port) as broker:
-            brokers.append(broker)
-            measure(broker, perf, certificate, options.seconds)
+        variants = [("pcli", [])]
+        if options.data:
+            variants.append(("pcli --data", ["--data", f"{folder}/data"]))
+        for name, more in variants:
+            with running(name, [*ours, *more], port, tls_port) as broker:
+                brokers.append(broker)
+                measure(broker, perf, certificate, options.seconds)
         if shutil.which("java") and Path(options.real).exists():
             port, tls_port = free_port(), free_port()
             real = [options.real, f"{folder}/real", f"brokerServicePort={port}", f"webServicePort={free_port()}"]

@@ -19,7 +19,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.minibroker.errors import Refused
 
-__all__ = ["NOBODY", "error", "invalid_frame", "refusal"]
+__all__ = ["NOBODY", "error", "invalid_frame", "refusal", "refused_response"]
 
 NOBODY: Final = 0xFFFFFFFFFFFFFFFF
 """The request id in an error for a command without a request id: -1 as an unsigned number."""
@@ -48,6 +48,31 @@ def refusal(number: int, body: Message, refused: Refused) -> Message | None:
     if "request_id" not in body.DESCRIPTOR.fields_by_name or not body.HasField("request_id"):
         return None
     return error(body.request_id, refused)  # type: ignore[attr-defined]
+
+
+def refused_response(response: Any, refused: Refused) -> Message | None:
+    """Return the error to send instead of a successful response, or None if the command is not a response.
+
+    A response with the fields ``error`` and ``message`` becomes an error of the same type (ACK_RESPONSE and those of
+    transactions), SEND_RECEIPT becomes SEND_ERROR, and every other response becomes ERROR.
+    """
+    if isinstance(response, pb.CommandSendReceipt):
+        return pb.CommandSendError(
+            producer_id=response.producer_id,
+            sequence_id=response.sequence_id,
+            error=_code(refused),
+            message=refused.text,
+        )
+    if isinstance(response, pb.CommandSendError | pb.CommandError):
+        return response
+    fields = response.DESCRIPTOR.fields_by_name
+    if "request_id" not in fields or not response.HasField("request_id"):
+        return None
+    if "response" in fields or not {"error", "message"} <= fields.keys():
+        return error(response.request_id, refused)
+    failed: Message = response
+    response.error, response.message = _code(refused), refused.text
+    return failed
 
 
 def _code(refused: Refused) -> pb.ServerError.ValueType:

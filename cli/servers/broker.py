@@ -104,6 +104,53 @@ def broker(
     max_backlog: Annotated[
         str, typer.Option("--max-backlog", metavar="SIZE", help="Limit of the stored data, for example 512M or 2G.")
     ] = "",
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Store all state in this directory. A response is sent after its change is on the disk.",
+            rich_help_panel="Data directory",
+        ),
+    ] = "",
+    no_sync: Annotated[
+        bool,
+        typer.Option(
+            "--no-sync",
+            help="Do not wait for the disk: faster, but a loss of power can lose confirmed messages.",
+            rich_help_panel="Data directory",
+        ),
+    ] = False,
+    check: Annotated[
+        str,
+        typer.Option(
+            "--check",
+            metavar="DIR",
+            help="Check a data directory and exit, with code 1 if it is damaged.",
+            rich_help_panel="Data directory",
+        ),
+    ] = "",
+    export: Annotated[
+        str,
+        typer.Option(
+            "--export",
+            metavar="DIR",
+            help="Write the state and the messages of a data directory as JSON lines (-o FILE or stdout) and exit.",
+            rich_help_panel="Data directory",
+        ),
+    ] = "",
+    import_: Annotated[
+        str,
+        typer.Option(
+            "--import",
+            metavar="FILE",
+            help="Create the data directory --data from an export and exit.",
+            rich_help_panel="Data directory",
+        ),
+    ] = "",
+    out: Annotated[
+        str, typer.Option("-o", metavar="FILE", help="File for --export.", rich_help_panel="Data directory")
+    ] = "",
     log: Annotated[
         LogKind | None,
         typer.Option(
@@ -144,11 +191,15 @@ def broker(
         bool, typer.Option("--dispatchers", help="List the dispatchers and their settings without starting a broker.")
     ] = False,
 ) -> None:
-    """Run a mini-broker that behaves like Apache Pulsar 4.2.4, until Ctrl-C. It keeps data in memory only.
+    """Run a mini-broker that behaves like Apache Pulsar 4.2.4, until Ctrl-C. Without --data, its state is in memory.
 
     pcli broker
 
     pcli broker --port 0 --topic orders --topic jobs:4 --log frames -Y 'pulsar.type == "ACK"'
+
+    pcli broker --data ./pulsar-data
+
+    pcli broker --export ./pulsar-data -o messages.ndjson
 
     pcli broker --set maxUnackedMessagesPerConsumer=50 --capture orders.pcapng
 
@@ -166,6 +217,8 @@ def broker(
     if dispatchers:
         list_dispatchers(output.value)
         return
+    if _data_command(check, export, import_, data, out, output.value):
+        return
     Run(
         port=port,
         http_port=http_port,
@@ -176,6 +229,8 @@ def broker(
         conf=conf,
         topics=topic or [],
         max_backlog=max_backlog,
+        data=data,
+        sync=not no_sync,
         log=log.value if log is not None else "",
         filter=filter_,
         capture=capture,
@@ -192,3 +247,16 @@ def broker(
             http_port=tls_http_port,
         ),
     ).run()
+
+
+def _data_command(check: str, export: str, import_: str, data: str, out: str, output: str) -> bool:
+    """Execute --check, --export or --import. Return False if none is given."""
+    from pcli.cli.servers import data_directory
+
+    if check:
+        data_directory.check(check, output)
+    elif export:
+        data_directory.export(export, out)
+    elif import_:
+        data_directory.import_(import_, data)
+    return bool(check or export or import_)

@@ -71,6 +71,8 @@ class Run:
     conf: str
     topics: list[str]
     max_backlog: str
+    data: str
+    sync: bool
     log: str
     """``frames``, ``events`` or ``quiet``.
 
@@ -91,6 +93,8 @@ class Run:
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
         broker = self._broker(log)
+        if self.data and not self.sync:
+            say(f"{self.data}: --no-sync: confirmed messages can be lost if the machine loses power")
         self._remove_ready_file()
         with broker:
             self._announce(broker)
@@ -124,6 +128,8 @@ class Run:
             topics=self.topics,
             capture=self.capture or None,
             max_backlog=size_of("--max-backlog", self.max_backlog) if self.max_backlog else None,
+            data=self.data or None,
+            sync=self.sync,
             faults=faults,
             latency=self.latency,
             taps=[log] if log is not None else [],

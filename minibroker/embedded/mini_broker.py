@@ -16,7 +16,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from secrets import token_bytes
 from tempfile import TemporaryDirectory
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
     from pcli.codec.capture.tap_recording import Recording
     from pcli.codec.faults import Fault
+    from pcli.minibroker.storage.broker_storage import Database
 
 __all__ = ["MiniBroker"]
 
@@ -74,6 +75,8 @@ class MiniBroker:
         max_log: int | str = _LOG,
         tls: bool = False,
         tokens: Mapping[str, str | Iterable[str]] | None = None,
+        data: str | Path | None = None,
+        sync: bool = True,
         **settings: object,
     ) -> None:
         """Configure a broker without starting it. Raises LocalError for an unknown setting or an invalid value.
@@ -92,6 +95,8 @@ class MiniBroker:
         - ``max_log``: bytes of conversation kept for `frames`; if 0, nothing is kept, and faults can be added only here
         - ``tls``: also listen on TLS ports (any free ports, unless the settings select ports), with a new certificate
           unless the settings name one; see `service_url_tls`, `http_url_tls` and `tls_trust_certs`
+        - ``data``: directory that stores the state, so that it survives a restart of the process; ``sync``: whether a
+          response waits until the change is on the disk
         - ``tokens``: require tokens from clients; the keys are roles, and each value is ``superuser`` or the actions
           (``produce``, ``consume``) that the role may take in public/default; see `tokens`
         """
@@ -127,6 +132,7 @@ class MiniBroker:
         self._topics = [operations.partitioned_name(topic) for topic in names]
         self._capture = capture
         self._recording: Recording | None = None
+        self._data, self._sync = data, sync
         self._tls = tls
         self._latency = seconds_of("latency", latency) if latency else 0.0
         self._max_backlog = None if max_backlog is None else size_of("max_backlog", max_backlog)
@@ -196,13 +202,14 @@ class MiniBroker:
         with ExitStack() as stack:
             try:
                 taps = [*self._taps, *self._open_capture(stack)]
+                database = self._open_database(stack)
                 if self._tls:
                     self._enable_tls(stack)
             except BaseException as fault:
                 ready.set_exception(fault)
                 return
             runner = stack.enter_context(asyncio.Runner(loop_factory=new_event_loop))
-            runner.run(self._serve(taps, ready))
+            runner.run(self._serve(taps, database, ready))
 
     def _open_capture(self, stack: ExitStack) -> Iterator[Tap]:
         if self._capture is not None:
@@ -216,6 +223,13 @@ class MiniBroker:
                 raise LocalError(f"{self._capture}: {(fault.strerror or str(fault)).lower()}") from None
             yield self._recording
 
+    def _open_database(self, stack: ExitStack) -> Database | None:
+        if self._data is None:
+            return None
+        from pcli.minibroker.storage.sqlite_database import SqliteDatabase
+
+        return stack.enter_context(closing(SqliteDatabase(Path(self._data), sync=self._sync)))
+
     def _enable_tls(self, stack: ExitStack) -> None:
         settings = self._settings
         settings.brokerServicePortTls = max(0, settings.brokerServicePortTls)
@@ -228,14 +242,20 @@ class MiniBroker:
             files = self_signed_certificate.create(Path(folder), host)
             settings.tlsCertificateFilePath, settings.tlsKeyFilePath = str(files.certificate), str(files.key)
 
-    async def _serve(self, taps: list[Tap], ready: Future[None]) -> None:
+    async def _serve(self, taps: list[Tap], database: Database | None, ready: Future[None]) -> None:
         self._loop, self._stop_requested = asyncio.get_running_loop(), asyncio.Event()
         pool = Pool(max_backlog=self._max_backlog)
         intercept = bool(taps) or len(self.faults) > 0 or self._latency > 0
         http_taps = [self._recording] if self._recording is not None else []
         try:
             server = InterceptingServer(
-                self._settings, self._time, pool=pool, taps=taps, http_taps=http_taps, intercept=intercept
+                self._settings,
+                self._time,
+                pool=pool,
+                database=database,
+                taps=taps,
+                http_taps=http_taps,
+                intercept=intercept,
             )
             server.latency = self._latency
         except BaseException as fault:
@@ -402,7 +422,7 @@ class MiniBroker:
         return self._run_in_broker(lambda server: operations.disconnect(server, kind, value))
 
     def restart(self) -> None:
-        """Restart on the same ports: close connections and roll ledgers. Stored entries remain."""
+        """Restart on the same ports with the stored state, which is in memory unless there is a data directory."""
         self._refuse_in_predicate("restart")
         self._run_in_broker(lambda _: None)
         assert self._loop is not None

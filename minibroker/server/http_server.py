@@ -11,15 +11,17 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.responses import JSONResponse
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from pcli.minibroker.admin import application
+from pcli.minibroker.errors import Refused
 from pcli.minibroker.server.tls import certificate_role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.settings import Settings
@@ -96,14 +98,23 @@ class _HttpProtocol(H11Protocol):
 class HttpServer:
     """All HTTP connections of one broker."""
 
-    def __init__(self, broker: Broker, now: Callable[[], int], flush: Callable[[], None], latency: float = 0.0) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        now: Callable[[], int],
+        flush: Callable[[], None],
+        written: Callable[[], Awaitable[None]],
+        latency: float = 0.0,
+    ) -> None:
         """``now`` returns milliseconds since 1970; ``flush`` writes the frames that the broker has queued.
 
-        Each response is delayed by ``latency``, in seconds.
+        ``written`` waits until the changes of the broker are stored, and raises Refused if they cannot be stored. Each
+        response is delayed by ``latency``, in seconds.
         """
         self._broker = broker
         self._now = now
         self._flush = flush
+        self._written = written
         self._latency = latency
         self._application = application(broker, now)
         self._state = ServerState()
@@ -132,12 +143,18 @@ class HttpServer:
         async def send_after_frames(message: Any) -> None:
             self._broker.finish_turn()
             self._flush()
+            if message["type"] == "http.response.start":
+                await self._written()
             if self._latency and message["type"] == "http.response.start":
                 await asyncio.sleep(self._latency)
             await send(message)
 
         self._broker.begin_turn(self._now())
-        await self._application(scope, receive, send_after_frames)
+        try:
+            await self._application(scope, receive, send_after_frames)
+        except Refused as refused:
+            response = JSONResponse({"reason": refused.text}, 500)
+            await response(scope, receive, send)
 
     async def close(self, seconds: float) -> None:
         """Close all connections after the current responses."""

@@ -24,8 +24,10 @@ from pcli.minibroker.server.tcp_server import ClientSocket, Server, socket_addre
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
     from pcli.codec.faults import Injector, Step
+    from pcli.minibroker.broker import Broker
     from pcli.minibroker.server.clock import Clock
     from pcli.minibroker.settings import Settings
+    from pcli.minibroker.storage.broker_storage import Database
     from pcli.minibroker.storage.spilling_storage import Pool
 
 __all__ = ["InterceptingServer"]
@@ -42,6 +44,7 @@ class InterceptingServer(Server):
         clock: Clock,
         *,
         pool: Pool | None = None,
+        database: Database | None = None,
         taps: Iterable[Tap] = (),
         http_taps: Iterable[Tap] = (),
         intercept: bool,
@@ -51,7 +54,7 @@ class InterceptingServer(Server):
         ``taps`` receive the binary protocol; ``http_taps`` receive HTTP. Connections of both kinds are numbered
         together.
         """
-        super().__init__(settings, pool=pool, clock=clock.now)
+        super().__init__(settings, pool=pool, clock=clock.now, database=database)
         self.clock = clock
         self.taps = list(taps)
         self._http_taps = list(http_taps)
@@ -106,14 +109,33 @@ class InterceptingServer(Server):
             setattr(self.settings, setting, listener.sockets[0].getsockname()[1])
 
     async def restart(self) -> None:
-        """Simulate a broker restart: close connections and roll ledgers. Stored entries remain."""
+        """Close the connections, and start again with the stored state.
+
+        Without a database, the broker remains: its ledgers roll, and stored entries remain in memory.
+        """
         await self._close_listeners()
         broker = self.broker
         broker.begin_turn(self.now())
+        if self._storage is not None:
+            self._storage.close()
         for connection in list(broker.connections):
             connection.close("the broker is restarting")
         broker.finish_turn()
         self.flush()
+        if self._gate is not None:
+            await self._gate.close()
+            self.broker = self._new_broker()
+        else:
+            self._reload(broker)
+        for client_socket in list(self.client_sockets):
+            client_socket.abort()
+        if self._http_server is not None:
+            await self._http_server.close(0)
+            self._http_server = None
+        await self.start()
+
+    def _reload(self, broker: Broker) -> None:
+        """Roll the ledgers, and forget what a restart forgets."""
         for topic in list(broker.topics.values()):
             if topic.persistent:
                 topic.unload()
@@ -124,12 +146,6 @@ class InterceptingServer(Server):
             broker.topic_registry.forget_namespace(namespace)
         broker.finish_turn()
         self.flush()
-        for client_socket in list(self.client_sockets):
-            client_socket.abort()
-        if self._http_server is not None:
-            await self._http_server.close(0)
-            self._http_server = None
-        await self.start()
 
 
 class _InterceptedSocket(ClientSocket):

@@ -16,19 +16,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.session import State
 from pcli.minibroker.broker import Broker
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.server.commit_gate import CommitGate
 from pcli.minibroker.server.tls import ServerContext, certificate_role
 from pcli.minibroker.settings import Settings
+from pcli.minibroker.storage.broker_storage import DurableBrokerStorage
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.server.http_server import HttpServer
+    from pcli.minibroker.storage.broker_storage import Database
     from pcli.minibroker.storage.spilling_storage import Pool
 
 __all__ = ["Server", "new_event_loop", "socket_addresses", "wall_clock"]
@@ -79,13 +84,17 @@ class Server:
         instance: int = 0,
         pool: Pool | None = None,
         clock: Callable[[], int] | None = None,
+        database: Database | None = None,
     ) -> None:
+        """If there is a ``database``, the broker restores its state from it and stores every change in it."""
         self.now = wall_clock() if clock is None else clock
         """The time in milliseconds since 1970."""
         self.settings = Settings() if settings is None else settings
-        self.broker = Broker(self.settings, instance=instance, pool=pool, now=self.now())
-        self.broker.on_failure = self._on_failure
-        self.broker.on_shutdown = self._shut_down
+        self._instance, self._pool, self._database = instance, pool, database
+        self._gate: CommitGate | None = None
+        self._write_failure = ""
+        """The last reason for which a batch could not be written; each reason is logged once."""
+        self.broker = self._new_broker()
         self.failures: list[BaseException] = []
         """Exceptions caused by bugs."""
         self.latency = 0.0
@@ -101,6 +110,40 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._emptied: asyncio.Event | None = None
         self._stopping: asyncio.Task[None] | None = None
+
+    def _new_broker(self) -> Broker:
+        """Return a broker with the state in the database, if there is one."""
+        self._storage = None if self._database is None else DurableBrokerStorage(self._database)
+        broker = Broker(self.settings, instance=self._instance, pool=self._pool, now=self.now(), storage=self._storage)
+        broker.on_failure = self._on_failure
+        broker.on_shutdown = self._shut_down
+        return broker
+
+    def _open_gate(self) -> None:
+        if self._storage is not None:
+            self._gate = CommitGate(self._storage, self._on_write_failure)
+
+    def _on_write_failure(self, reason: str) -> None:
+        """Close all connections, and continue with the state in the database."""
+        if reason != self._write_failure:
+            _log.error("the data directory cannot be written: %s; all clients are disconnected", reason)
+        self._write_failure = reason
+        for client_socket in list(self.client_sockets):
+            client_socket.close()
+        if self._http_server is not None:
+            self._stopping = asyncio.get_running_loop().create_task(self._http_server.close(_LINGER))
+            self._http_server = None
+        before = self.broker
+        try:
+            self.broker = self._new_broker()
+        except (Refused, sqlite3.Error) as error:
+            _log.error("the data directory cannot be read: %s; the broker stops", error)
+            self._shut_down()
+            return
+        self.broker.service_url, self.broker.http_url = before.service_url, before.http_url
+        self.broker.service_url_tls, self.broker.http_url_tls = before.service_url_tls, before.http_url_tls
+        self._open_gate()
+        self._arm()
 
     @property
     def service_url(self) -> str:
@@ -129,6 +172,7 @@ class Server:
         loop = self._loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
             loop.set_exception_handler(self._on_loop_failure)
+        self._open_gate()
         settings, broker = self.settings, self.broker
         try:
             broker.service_url = await self._listen("pulsar", self.new_client_socket, "brokerServicePort")
@@ -177,6 +221,8 @@ class Server:
         self.broker.begin_turn(self.now())
         self.broker.close()
         self.flush()
+        if self._gate is not None:
+            await self._gate.close()
         if self._http_server is not None:
             await self._http_server.close(_LINGER)
         if self.client_sockets:
@@ -214,14 +260,18 @@ class Server:
         self._arm()
 
     def _write_all(self) -> None:
-        broker = self.broker
+        broker, gate = self.broker, self._gate
         while pieces := broker.drain():
             for connection, data in pieces:
                 client_socket: ClientSocket = connection.client_socket
+                if gate is not None and gate.hold(client_socket, data, close=connection.closing):
+                    continue
                 client_socket.write(data)
                 if connection.closing:
                     client_socket.close()
             broker.finish_turn()
+        if gate is not None:
+            gate.submit()
         for connection in broker.take_reading_changes():
             connection.client_socket.set_reading()
 
@@ -255,8 +305,13 @@ class Server:
         if self._http_server is None:
             from pcli.minibroker.server.http_server import HttpServer
 
-            self._http_server = HttpServer(self.broker, self.now, self.flush, self.latency)
+            self._http_server = HttpServer(self.broker, self.now, self.flush, self._written, self.latency)
         return self._http_server.protocol()
+
+    async def _written(self) -> None:
+        """Wait until the changes so far are written. Raises Refused (PersistenceError) if they cannot be written."""
+        if self._gate is not None:
+            await self._gate.written()
 
     # -- failures --------------------------------------------------------------------------------------------------
 
@@ -292,7 +347,8 @@ class ClientSocket(asyncio.Protocol):
             high=settings.pulsarChannelWriteBufferHighWaterMark, low=settings.pulsarChannelWriteBufferLowWaterMark
         )
         server.client_sockets.add(self)
-        self.connection = server.broker.connect(socket_addresses(transport)[0], server.now())
+        self._broker = server.broker
+        self.connection = self._broker.connect(socket_addresses(transport)[0], server.now())
         self.connection.client_socket = self
         self.connection.certificate_role = certificate_role(transport)
         server.flush()
@@ -300,7 +356,7 @@ class ClientSocket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Process bytes from the client."""
         server, connection = self._server, self.connection
-        server.broker.receive(connection, data, server.now())
+        self._broker.receive(connection, data, server.now())
         server.flush()
         if connection.congested and not self._input_held and self._transport.get_write_buffer_size() > _FULL:
             self._input_held = True
@@ -313,20 +369,20 @@ class ClientSocket(asyncio.Protocol):
         server, connection = self._server, self.connection
         if connection.session.state is State.FAILED:
             _log.warning("%s:%d: %s; the connection is closed", *connection.peer, connection.reason)
-        server.broker.disconnected(self.connection, server.now())
+        self._broker.disconnected(self.connection, server.now())
         server.flush()
         server.forget(self)
 
     def pause_writing(self) -> None:
         """Record that the client reads too slowly."""
-        self._server.broker.set_writable(self.connection, self._server.now(), yes=False)
+        self._broker.set_writable(self.connection, self._server.now(), yes=False)
 
     def resume_writing(self) -> None:
         """Record that the client has caught up."""
         if self._input_held:
             self._input_held = False
             self.connection.resume_reading()
-        self._server.broker.set_writable(self.connection, self._server.now(), yes=True)
+        self._broker.set_writable(self.connection, self._server.now(), yes=True)
         self._server.flush()
 
     # -- called by the server ------------------------------------------------------------------------------------------

@@ -138,8 +138,8 @@ class Batch:
         """Batches are numbered from 1 in the order in which they are written."""
         self.entries: list[tuple[int, int, bytes]] = []
         """New entries: storage id, number, data."""
-        self.trimmed: dict[int, tuple[int, int]] = {}
-        """Deleted entries by storage id: the first and the end of the numbers."""
+        self.trimmed: dict[int, int] = {}
+        """The number of the first entry that is not trimmed, by the id of a storage with trimmed entries."""
         self.documents: dict[str, str | None] = {}
         """Changed documents as JSON text by path; None deletes the document."""
         self.size = 0
@@ -149,7 +149,7 @@ class Batch:
 
 
 class Database(Protocol):
-    """What stores the batches. `write` may run in another thread; all other methods run in the broker's thread."""
+    """What stores the batches. `write` and `collect` may run in another thread."""
 
     def write(self, batch: Batch) -> None:
         """Write a batch as one transaction. When this method returns, the batch survives a crash. Raises OSError."""
@@ -160,11 +160,18 @@ class Database(Protocol):
     def bounds(self, storage_id: int) -> tuple[int, int] | None:
         """Return the first number and the end of the numbers of a storage, or None if it has no entries."""
 
-    def size(self, storage_id: int, first: int) -> int:
-        """Return the size in bytes of the written entries from number ``first`` on."""
-
     def documents(self, prefix: str) -> Iterable[tuple[str, str]]:
-        """Return paths and JSON texts of the documents whose path starts with ``prefix``, in the order of the paths."""
+        """Return the documents whose path starts with ``prefix``, as paths and JSON texts in the order of the paths."""
+
+    @property
+    def collectable(self) -> bool:
+        """Whether `collect` has something to do."""
+
+    def collect(self) -> None:
+        """Delete a part of the trimmed entries, and release space. Raises OSError."""
+
+    def out_of_space(self) -> str:
+        """Return why no entries can be added, or an empty string."""
 
 
 class DurableBrokerStorage:
@@ -211,12 +218,11 @@ class DurableBrokerStorage:
         batch.storages[storage] = None
         self._required = True
 
-    def trim(self, storage: StoredEntries, first: int, end: int) -> None:
-        """Delete the entries from number ``first`` up to but not including ``end``."""
+    def trim(self, storage: StoredEntries, first: int) -> None:
+        """Delete the entries below number ``first``."""
         if self._closed:
             return
-        before = self._batch.trimmed.get(storage.id)
-        self._batch.trimmed[storage.id] = (first if before is None else before[0], end)
+        self._batch.trimmed[storage.id] = first
         self._required = True
 
     # -- batches -------------------------------------------------------------------------------------------------------
@@ -238,13 +244,17 @@ class DurableBrokerStorage:
 
     def seal(self) -> Batch:
         """End the batch and return it. The caller must write it, and call `written` afterwards."""
-        batch, changed = self._batch, self._changed
-        self._changed, self._required = {}, False
+        self._encode()
+        batch, self._batch = self._batch, Batch(self._batch.number + 1)
+        self._required = False
+        return batch
+
+    def _encode(self) -> None:
+        """Add the changed documents to the batch."""
+        changed, self._changed = self._changed, {}
         for source in changed:
             for path, value in source.changed_documents():
-                batch.documents[path] = None if value is None else json.dumps(value, separators=(",", ":"))
-        self._batch = Batch(batch.number + 1)
-        return batch
+                self._batch.documents[path] = None if value is None else json.dumps(value, separators=(",", ":"))
 
     def written(self, batch: Batch) -> None:
         """Release the entries of a written batch from memory."""
@@ -263,7 +273,9 @@ class DurableBrokerStorage:
         return next((value for found, value in self.documents(path) if found == path), None)
 
     def close(self) -> None:
-        """Ignore all later changes, as defined in BrokerStorage."""
+        """Ignore all later changes, as defined in BrokerStorage. The changes so far are required."""
+        self._required = self.dirty
+        self._encode()
         self._closed = True
 
     def open(self, storage_id: int, empty_at: int = 0) -> Storage:
@@ -290,12 +302,6 @@ class StoredEntries:
         self._unwritten: list[bytes] = []
         """The last entries, which are not written yet."""
 
-    @property
-    def size(self) -> int:
-        """Stored bytes."""
-        written = self._owner.database.size(self.id, self.start)
-        return written + sum(map(len, self._unwritten))
-
     def append(self, data: bytes) -> None:
         """Store an entry, as defined in Storage."""
         self._owner.add(self, self.end, data)
@@ -316,7 +322,7 @@ class StoredEntries:
         """Delete entries, as defined in Storage."""
         first = min(first, self.end)
         if first > self.start:
-            self._owner.trim(self, self.start, first)
+            self._owner.trim(self, first)
             self.start = first
 
     def written(self, last: int) -> None:

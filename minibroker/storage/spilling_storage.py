@@ -63,10 +63,6 @@ class Storage(Protocol):
     def end(self) -> int:
         """Number of the next entry."""
 
-    @property
-    def size(self) -> int:
-        """Stored bytes, including trimmed entries in blocks that are still stored."""
-
     def append(self, data: bytes) -> None:
         """Store ``data`` as entry number ``end``. Raises StorageFull, without any change, if there is no room."""
 
@@ -259,7 +255,7 @@ class SpillingStorage:
 
     @property
     def size(self) -> int:
-        """The attribute ``size`` of Storage."""
+        """Stored bytes, including trimmed entries in blocks that are still stored."""
         return sum(block.size() for block in self._blocks)
 
     def append(self, data: bytes) -> None:

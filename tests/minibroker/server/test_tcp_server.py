@@ -10,115 +10,17 @@ import json
 import logging
 import re
 import socket
-from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.codec.session import ClientSession
-from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.build import push_frame
 from pcli.minibroker.server import tcp_server
-from pcli.minibroker.server.tcp_server import Server, new_event_loop, wall_clock
+from pcli.minibroker.server.tcp_server import Server, wall_clock
 from pcli.minibroker.settings import Settings
+from tests.minibroker.server.peers import WAIT, Peer, consuming, entry, join, listening, producing
 
 PING = push_frame(pb.CommandPing())
-WAIT = 10
-"""Timeout of a test in seconds, far longer than any step takes."""
-
-
-class Peer:
-    """One client on a socket."""
-
-    def __init__(self, reader, writer):
-        self.reader, self.writer = reader, writer
-        self.session = ClientSession()
-        self.heard = []
-
-    def say(self, *bodies, entry=b""):
-        for body in bodies:
-            self.session.send(body, entry)
-        self.writer.write(self.session.output())
-
-    async def hear(self, kind):
-        """Read until a command of this class arrives."""
-        while True:
-            while self.heard:
-                event = self.heard.pop(0)
-                if isinstance(event.body, kind):
-                    return event.body
-            data = await asyncio.wait_for(self.reader.read(1 << 16), WAIT)
-            assert data, f"the connection ended before {kind.__name__}"
-            self.heard += self.session.receive(data)
-
-    async def ask(self, kind, body, entry=b""):
-        self.say(body, entry=entry)
-        return await self.hear(kind)
-
-    async def end(self):
-        """Read to the end of the connection."""
-        try:
-            while data := await asyncio.wait_for(self.reader.read(1 << 16), WAIT):
-                self.heard += self.session.receive(data)
-        except ConnectionResetError:
-            pass
-
-    async def close(self):
-        self.writer.close()
-        with suppress(ConnectionError):
-            await self.writer.wait_closed()
-
-
-@asynccontextmanager
-async def listening(**settings):
-    """A server on free ports, which must not have internal errors at the end."""
-    server = Server(Settings(**{"brokerServicePort": 0, "webServicePort": 0} | settings))
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-    assert server.failures == []
-
-
-async def join(server, **streams):
-    """Return a client after its handshake."""
-    host, port = server.service_url.removeprefix("pulsar://").split(":")
-    peer = Peer(*await asyncio.open_connection(host, int(port), **streams))
-    peer.session.connect()
-    peer.say()
-    await peer.hear(pb.CommandConnected)
-    return peer
-
-
-async def producing(peer, topic="t"):
-    await peer.ask(pb.CommandLookupTopicResponse, pb.CommandLookupTopic(topic=topic))
-    await peer.ask(pb.CommandProducerSuccess, pb.CommandProducer(topic=topic, producer_id=1))
-
-
-async def consuming(peer, topic="t", permits=1000):
-    await peer.ask(pb.CommandLookupTopicResponse, pb.CommandLookupTopic(topic=topic))
-    subscribe = pb.CommandSubscribe(topic=topic, subscription="s", subType=pb.CommandSubscribe.Shared, consumer_id=1)
-    await peer.ask(pb.CommandSuccess, subscribe)
-    peer.say(pb.CommandFlow(consumer_id=1, messagePermits=permits))
-
-
-def entry(size=10):
-    return push_entry(pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x" * size)
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request):
-    """Run a coroutine on each kind of loop, in debug mode with a higher threshold for slow callbacks."""
-    if request.param == "uvloop":
-        pytest.importorskip("uvloop")
-    loop = new_event_loop() if request.param == "uvloop" else asyncio.new_event_loop()
-
-    def until_done(work):
-        loop.run_until_complete(asyncio.wait_for(work, 60))
-
-    yield until_done
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
 
 
 # -- start and stop --------------------------------------------------------------------------------------------------

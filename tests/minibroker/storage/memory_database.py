@@ -20,9 +20,9 @@ class MemoryDatabase:
         """Apply a batch."""
         for storage_id, number, data in batch.entries:
             self.entries.setdefault(storage_id, {})[number] = data
-        for storage_id, (first, end) in batch.trimmed.items():
+        for storage_id, first in batch.trimmed.items():
             entries = self.entries.get(storage_id, {})
-            for number in [one for one in entries if first <= one < end]:
+            for number in [one for one in entries if one < first]:
                 del entries[number]
             if not entries:
                 self.entries.pop(storage_id, None)
@@ -42,10 +42,15 @@ class MemoryDatabase:
         numbers = self.entries.get(storage_id)
         return (min(numbers), max(numbers) + 1) if numbers else None
 
-    def size(self, storage_id: int, first: int) -> int:
-        """Return the size of the entries from a number on."""
-        return sum(len(data) for number, data in self.entries.get(storage_id, {}).items() if number >= first)
-
     def documents(self, prefix: str) -> Iterable[tuple[str, str]]:
         """Return documents in the order of their paths."""
         return [(path, self.texts[path]) for path in sorted(self.texts) if path.startswith(prefix)]
+
+    collectable = False
+
+    def collect(self) -> None:
+        """Do nothing, because entries are deleted when they are trimmed."""
+
+    def out_of_space(self) -> str:
+        """Return an empty string."""
+        return ""
