@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios replay-real clean
+.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -116,6 +116,11 @@ BROKER ?= mini
 scenarios: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m scenarios.diagnosis.command --seeds $(SEEDS) --start $(START) --broker $(BROKER) \
 	  $(if $(RESUME),--resume) $(if $(REAL),--real $(REAL)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(SCENARIO_OPTIONS)
+
+# Official clients against `pcli broker --data`, which is killed TRIALS times (tests/crash).
+TRIALS ?= 30
+crash: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m crash.command --trials $(TRIALS) --start $(START) $(if $(RESUME),--resume)
 
 # Replays of all captures against a new real broker: make replay-real URL=pulsar://localhost:6650 ADMIN=http://localhost:8080
 replay-real: $(READY)
