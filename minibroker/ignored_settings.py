@@ -60,7 +60,7 @@ tlsCiphers tlsEnabled tlsEnabledWithKeyStore tlsHostnameVerificationEnabled tlsK
 tlsKeyStoreType tlsProtocols tlsProvider tlsTrustStore tlsTrustStorePassword tlsTrustStoreType webServiceTlsCiphers
 webServiceTlsProtocols webServiceTlsProvider
 """,
-    "There is no BookKeeper: entries are kept in memory.": """
+    "There is no BookKeeper.": """
 allowLoopback autoSkipNonRecoverableData bookieId bookkeeperClientAuthenticationParameters
 bookkeeperClientAuthenticationParametersName bookkeeperClientAuthenticationPlugin
 bookkeeperClientEnforceMinNumRacksPerWriteQuorum bookkeeperClientExposeStatsToPrometheus
@@ -175,7 +175,7 @@ httpRequestsLimitEnabled httpRequestsMaxPerSecond httpServerAcceptQueueSize http
 httpServerThreadPoolQueueSize maxConcurrentHttpRequests statusFilePath webServiceHaProxyProtocolEnabled
 webServiceLogDetailedAddresses webServiceTrustXForwardedFor
 """,
-    "Delayed messages are kept in memory, not in buckets.": """
+    "The index of delayed messages is in memory, not in buckets.": """
 delayedDeliveryMaxIndexesPerBucketSnapshotSegment delayedDeliveryMaxNumBuckets
 delayedDeliveryMaxTimeStepPerBucketSnapshotSegmentSeconds delayedDeliveryMinIndexCountPerBucket
 """,

@@ -106,9 +106,9 @@ def fail(text: str, code: Exit = Exit.USAGE) -> NoReturn:
     raise SystemExit(int(code))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 packet``, ``2 packets``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: ``1 packet``, ``2 packets``. The default plural is the noun with ``s``."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def colored(file: IO[str] | None = None) -> bool:

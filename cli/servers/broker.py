@@ -252,7 +252,12 @@ def broker(
 def _data_command(check: str, export: str, import_: str, data: str, out: str, output: str) -> bool:
     """Execute --check, --export or --import. Return False if none is given."""
     from pcli.cli.servers import data_directory
+    from pcli.codec.errors import LocalError
 
+    if sum(map(bool, (check, export, import_))) > 1:
+        raise LocalError("--check, --export and --import exclude each other")
+    if out and not export:
+        raise LocalError("-o requires --export DIR")
     if check:
         data_directory.check(check, output)
     elif export:

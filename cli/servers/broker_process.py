@@ -89,11 +89,13 @@ class Run:
 
     def run(self) -> None:
         """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
+        if not (self.data or self.sync):
+            raise LocalError("--no-sync requires --data DIR")
         stop = stop_event()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
         broker = self._broker(log)
-        if self.data and not self.sync:
+        if not self.sync:
             say(f"{self.data}: --no-sync: confirmed messages can be lost if the machine loses power")
         self._remove_ready_file()
         with broker:

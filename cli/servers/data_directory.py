@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
 import typer
 
-from pcli.cli.common.output import json_text, say
+from pcli.cli.common.output import counted, json_text, say
 from pcli.codec.errors import LocalError
 from pcli.replay.sources.lazy_file import reason_of
 
@@ -24,7 +25,8 @@ def check(directory: str, output: str) -> None:
     if output == "text":
         for line in report.problems:
             print(line)
-        print(f"{report.topics} topics, {report.entries} entries, {report.size} bytes, {len(report.problems)} problems")
+        size = f"{counted(report.entries, 'entry', 'entries')} ({counted(report.size, 'byte')})"
+        print(f"{counted(report.topics, 'topic')}, {size}, {counted(len(report.problems), 'problem')}")
     else:
         print(
             json_text(
@@ -57,7 +59,7 @@ def export(directory: str, out: str) -> None:
         raise LocalError(f"-o {out}: {reason_of(error)}") from None
     finally:
         part.unlink(missing_ok=True)
-    say(f"{out}: {count} lines")
+    say(f"{out}: {counted(count, 'line')}")
 
 
 def _write(lines: Iterable[str], file: TextIO) -> int:
@@ -75,12 +77,13 @@ def import_(source: str, directory: str) -> None:
     if not directory:
         raise LocalError("--import requires --data DIR, the directory to create")
     try:
-        if source == "-":
-            count = import_lines(Path(directory), sys.stdin)
-        else:
-            with Path(source).open(encoding="utf-8") as file:
-                count = import_lines(Path(directory), file)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else "not UTF-8 text"
-        raise LocalError(f"--import {source}: {reason}") from None
-    say(f"{directory}: {count} entries")
+        with ExitStack() as stack:
+            file = sys.stdin if source == "-" else stack.enter_context(Path(source).open(encoding="utf-8"))
+            count = import_lines(Path(directory), file)
+    except OSError as error:
+        raise LocalError(f"{error.filename or source}: {reason_of(error)}") from None
+    except UnicodeDecodeError:
+        raise LocalError(f"--import {source}: not UTF-8 text") from None
+    except LocalError as error:
+        raise LocalError(f"--import {source}: {error.text}") from None
+    say(f"{directory}: {counted(count, 'entry', 'entries')}")

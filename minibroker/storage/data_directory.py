@@ -9,11 +9,12 @@ Rules of this file
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from pcli.codec.errors import LocalError
@@ -194,19 +195,16 @@ def _line(row: dict[str, Any]) -> str:
 def import_lines(directory: Path, lines: Iterable[str]) -> int:
     """Create a data directory from the lines of an export. Return the number of entries.
 
-    Raises LocalError if the directory already has a database or a line is invalid. Nothing is created then.
+    Raises LocalError if the directory already has a database or a line is invalid, UnicodeDecodeError and OSError. The
+    database appears in the directory when it is complete.
     """
     if (directory / FILE).exists():
         raise LocalError(f"{directory}: contains a database already; choose another directory")
-    database = SqliteDatabase(directory, sync=False)
-    try:
-        count = _import(database, lines)
-        database.close()
-    except BaseException:
-        database.close()
-        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
-            (directory / name).unlink(missing_ok=True)
-        raise
+    directory.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="import-", dir=directory) as part:
+        with closing(SqliteDatabase(Path(part), sync=False)) as database:
+            count = _import(database, lines)
+        (Path(part) / FILE).rename(directory / FILE)
     return count
 
 
@@ -227,7 +225,9 @@ def _import(database: SqliteDatabase, lines: Iterable[str]) -> int:
             if batch.size >= _BATCH_BYTES:
                 database.write(batch)
                 batch = Batch(1)
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise LocalError(f"line {number}: not a line of an export") from None
     if not number:
         raise LocalError("the export is empty")

@@ -26,6 +26,7 @@ class Running:
 
     def __init__(self, arguments, path):
         ready = path / "ready.json"
+        ready.unlink(missing_ok=True)  # a broker that was killed leaves it
         command = [sys.executable, "-m", "pcli.cli", "broker", *ANY, "--ready-file", str(ready), *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(500):
