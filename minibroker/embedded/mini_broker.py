@@ -228,7 +228,8 @@ class MiniBroker:
             return None
         from pcli.minibroker.storage.sqlite_database import SqliteDatabase
 
-        return stack.enter_context(closing(SqliteDatabase(Path(self._data), sync=self._sync)))
+        database = SqliteDatabase(Path(self._data), sync=self._sync, max_backlog=self._max_backlog)
+        return stack.enter_context(closing(database))
 
     def _enable_tls(self, stack: ExitStack) -> None:
         settings = self._settings

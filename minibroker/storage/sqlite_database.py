@@ -76,6 +76,8 @@ _READ_BYTES: Final = 64 * 1024
 _VACUUM_PAGES: Final = 256
 """Maximum number of free pages that `collect` returns to the file system at once."""
 
+_SIZES: Final = ("page_count", "freelist_count", "page_size")
+
 _TABLES: Final = """
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE documents (path TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -111,12 +113,14 @@ class StoredBlock:
 class SqliteDatabase:
     """An open data directory (class Database)."""
 
-    def __init__(self, directory: Path, *, sync: bool = True) -> None:
+    def __init__(self, directory: Path, *, sync: bool = True, max_backlog: int | None = None) -> None:
         """Open a directory, and create it if it is missing.
 
+        Entries are refused while the used part of the database has at least ``max_backlog`` bytes.
         Raises LocalError if it cannot be written, if another broker uses it, or if its database cannot be read.
         """
         self.directory = directory
+        self._max_backlog = max_backlog
         self._blocks: OrderedDict[int, StoredBlock] = OrderedDict()
         """Cached blocks by row id, least recently used first."""
         self._cached = 0
@@ -225,11 +229,20 @@ class SqliteDatabase:
 
     def out_of_space(self) -> str:
         """Return why no entries can be added, or an empty string. The copy of the write-ahead log also needs space."""
+        if self._max_backlog is not None:
+            used = self._used_bytes()
+            if used >= self._max_backlog:
+                return f"The backlog of {used} bytes has reached the limit of {self._max_backlog}"
         usage = shutil.disk_usage(self.directory)
         log = self.path.with_name(f"{FILE}-wal").stat().st_size
         if usage.free - log >= min(_LEAST_FREE, usage.total // 8):
             return ""
         return f"{self.directory}: no space left on device ({usage.free} bytes are free)"
+
+    def _used_bytes(self) -> int:
+        """Return the size of the pages in use."""
+        pages, free, size = (self._reader.execute(f"PRAGMA {name}").fetchone()[0] for name in _SIZES)
+        return int((pages - free) * size)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -408,15 +408,13 @@ def test_non_persistent_entries_have_the_id_zero(client):
 
 
 def test_full_storage_makes_all_producers_reconnect(world):
-    from pcli.minibroker.storage.spilling_storage import Pool
-
-    world.broker.pool = Pool(max_backlog=1000)
+    world.broker.pool.max_backlog = 1000
     client, other = world.client(), world.client()
     client.producer()
     other.producer()
-    heard = []
-    while not any(isinstance(body, pb.CommandSendError) for body in heard):
-        heard = client(send(), entry=push_entry(metadata(), bytes(400)))
+    entry = push_entry(metadata(), bytes(400))
+    assert [place(client.one(send(number), entry))[1] for number in range(2)] == [0, 1]
+    heard = client(send(2), entry=entry)
     assert [type(body) for body in heard] == [pb.CommandCloseProducer, pb.CommandSendError]
     assert error(heard[1]) == "PersistenceError"
     assert [type(body) for body in other.hear()] == [pb.CommandCloseProducer]

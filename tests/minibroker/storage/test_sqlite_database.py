@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -116,6 +117,19 @@ def test_a_deletion_that_a_crash_interrupted_continues_at_the_next_start(tmp_pat
     while database.collectable:
         database.collect()
     assert database._reader.execute("SELECT count(*) FROM blocks").fetchone() == (1,)
+    database.close()
+
+
+def test_entries_are_refused_at_the_limit_of_the_backlog_until_some_are_trimmed(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path, max_backlog=1_000_000)
+    database.write(batch(*numbered(1, 0, 900, 1000)))
+    assert database.out_of_space() == ""
+    database.write(batch(*numbered(1, 900, 100, 1000)))
+    assert re.fullmatch(r"The backlog of \d+ bytes has reached the limit of 1000000", database.out_of_space())
+    database.write(batch(trimmed={1: 900}))
+    while database.collectable:
+        database.collect()
+    assert database.out_of_space() == ""
     database.close()
 
 
