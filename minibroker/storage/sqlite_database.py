@@ -62,7 +62,10 @@ _SLICE: Final = 64
 _CACHE: Final = 4 << 20
 """Limit of the cached blocks in bytes. At least one block is cached."""
 
-_WAL_PAGES: Final = 4096
+_PAGE: Final = 8192
+"""Size of a page in bytes. Larger pages need fewer writes for large batches, but more bytes for small ones."""
+
+_WAL_PAGES: Final = 512
 """Pages in the write-ahead log at which it is copied to the database."""
 
 _WAL_LIMIT: Final = 64 << 20
@@ -381,6 +384,7 @@ def _open(path: Path, *, sync: bool) -> sqlite3.Connection:
         if version > FORMAT:
             raise LocalError(f"{path}: format {version} is newer than format {FORMAT} of this version of pcli")
         if not tables:
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
