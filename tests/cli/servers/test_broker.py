@@ -24,10 +24,10 @@ ANY = ("--port", "0", "--http-port", "0")
 class Running:
     """A running broker with one client."""
 
-    def __init__(self, arguments, path):
+    def __init__(self, arguments, path, prefix=()):
         ready = path / "ready.json"
         ready.unlink(missing_ok=True)  # a broker that was killed leaves it
-        command = [sys.executable, "-m", "pcli.cli", "broker", *ANY, "--ready-file", str(ready), *arguments]
+        command = [*prefix, sys.executable, "-m", "pcli.cli", "broker", *ANY, "--ready-file", str(ready), *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(500):
             if ready.exists() or self.process.poll() is not None:
