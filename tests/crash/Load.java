@@ -2,8 +2,6 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
-import java.util.concurrent.ArrayBlockingQueue;
-import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.pulsar.client.api.Consumer;
@@ -20,7 +18,7 @@ import org.apache.pulsar.client.api.transaction.Transaction;
 /**
  * The load of the crash trials: {@code Load SERVICE_URL}, until its input ends.
  *
- * <p>It prints an event per line; README.md lists the events. Errors of operations are expected, because the broker is
+ * <p>It prints an event per line; `trial.py` reads them. Errors of operations are expected, because the broker is
  * killed: their outcome is unknown, and nothing is printed.
  */
 public final class Load {
@@ -121,12 +119,11 @@ public final class Load {
                 .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest).isAckReceiptEnabled(true)
                 .enableBatchIndexAcknowledgment(true).acknowledgmentGroupTime(0, TimeUnit.MILLISECONDS).subscribe();
         for (int count = 0; !stopped; count++) {
-            Message<byte[]> message = consumer.receive(200, TimeUnit.MILLISECONDS);
+            Message<byte[]> message = receive(consumer, subscription);
             if (message == null) {
                 continue;
             }
             String id = id(message);
-            OUT.println("RECEIVED\t" + subscription + "\t" + id);
             boolean skipped = cumulative ? count % 10 != 0 : count % 7 == 3;
             if (!skipped) {
                 (cumulative ? consumer.acknowledgeCumulativeAsync(message) : consumer.acknowledgeAsync(message))
@@ -135,21 +132,37 @@ public final class Load {
         }
     }
 
+    /**
+     * Returns the next message, or null after a while. Until a consumer reconnects, its queue contains messages of the
+     * broker that was killed, which the client removes when it reconnects. They are not received.
+     */
+    private Message<byte[]> receive(Consumer<byte[]> consumer, String subscription) throws Exception {
+        if (!consumer.isConnected()) {
+            Thread.sleep(5);
+            return null;
+        }
+        Message<byte[]> message = consumer.receive(200, TimeUnit.MILLISECONDS);
+        if (message != null) {
+            OUT.println("RECEIVED\t" + subscription + "\t" + id(message));
+        }
+        return message;
+    }
+
     /** Each transaction publishes its number on two topics and acknowledges a message of a third one. */
     private void transactions() throws Exception {
         Producer<byte[]> first = producer("public/default/txn-a", false).create();
         Producer<byte[]> second = producer("public/default/txn-b", false).create();
         Producer<byte[]> work = producer("public/default/work", false).create();
-        BlockingQueue<Message<byte[]>> received = new ArrayBlockingQueue<>(1);
         Consumer<byte[]> consumer = client.newConsumer().topic("public/default/work").subscriptionName("txn")
                 .subscriptionType(SubscriptionType.Shared)
                 .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest).subscribe();
         for (int number = 0; !stopped; number++) {
             byte[] value = Integer.toString(number).getBytes();
-            work.sendAsync(value);
-            Message<byte[]> message = consumer.receive(500, TimeUnit.MILLISECONDS);
+            if (work.isConnected()) {
+                work.sendAsync(value);
+            }
+            Message<byte[]> message = receive(consumer, "txn");
             if (message != null) {
-                OUT.println("RECEIVED\ttxn\t" + id(message));
                 transaction(number, message, Map.of("a", first, "b", second), consumer);
             }
         }
