@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.policies.policy_documents import ADMIN, PolicyDocuments
 from pcli.minibroker.schema.schema_documents import SCHEMAS, SchemaDocuments
 from pcli.minibroker.storage.broker_storage import Document
@@ -50,10 +51,13 @@ class BrokerDocuments:
         self._registry = registry
         self._broker = Document(storage, _BROKER, self._encode)
         self.policies = PolicyDocuments(policies, lambda: storage.changed(self.policies))
-        value: dict[str, Any] = storage.document(_BROKER) or {"instance": -1, "next_ledger_id": 0}
-        self.instance: int = value["instance"] + 1
-        """Number of this start of the broker."""
-        self._next_ledger_id: int = value["next_ledger_id"]
+        value = storage.document(_BROKER)
+        if value is None and not any(storage.paths("/")):
+            value = {"instance": -1, "next_ledger_id": 0}
+        with decoding(_BROKER):
+            self.instance: int = value["instance"] + 1
+            """Number of this start of the broker."""
+            self._next_ledger_id: int = value["next_ledger_id"]
         self._broker.changed()
         self.policies.restore(storage.documents(ADMIN))
         policies.on_partitions_change = self.policies.changed

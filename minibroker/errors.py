@@ -1,8 +1,13 @@
-"""The error with which the broker rejects a request."""
+"""The error with which the broker rejects a request, and its use for damaged data."""
 
 from __future__ import annotations
 
-__all__ = ["Refused"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pcli.codec.proto import pb
+
+__all__ = ["Refused", "decoding"]
 
 
 class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
@@ -16,3 +21,12 @@ class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
         super().__init__(text)
         self.code = code
         self.text = text
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """Raise Refused (PersistenceError) instead of the errors that a damaged document with this path causes."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Refused(pb.PersistenceError, f"the document {path} is damaged") from error

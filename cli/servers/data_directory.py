@@ -19,7 +19,7 @@ __all__ = ["check", "export", "import_"]
 
 def check(directory: str, output: str) -> None:
     """Print the result of a check. The exit code is 1 if there are problems."""
-    from pcli.minibroker.storage import data_directory
+    from pcli.minibroker.embedded import data_directory
 
     report = data_directory.check(Path(directory))
     if output == "text":
@@ -44,7 +44,7 @@ def check(directory: str, output: str) -> None:
 
 def export(directory: str, out: str) -> None:
     """Write an export to a file, or to stdout if ``out`` is empty. A file appears when it is complete."""
-    from pcli.minibroker.storage.data_directory import export_lines
+    from pcli.minibroker.embedded.data_directory import export_lines
 
     lines = export_lines(Path(directory))
     if not out or out == "-":
@@ -72,7 +72,7 @@ def _write(lines: Iterable[str], file: TextIO) -> int:
 
 def import_(source: str, directory: str) -> None:
     """Create a data directory from an export (``-`` is stdin)."""
-    from pcli.minibroker.storage.data_directory import import_lines
+    from pcli.minibroker.embedded.data_directory import import_lines
 
     if not directory:
         raise LocalError("--import requires --data DIR, the directory to create")

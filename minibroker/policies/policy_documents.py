@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.policies.policy_store import Cluster, Namespace, Policies, Tenant, TopicValues
 from pcli.minibroker.topic_names import document_path, topic_of_path
 
@@ -117,8 +118,7 @@ class PolicyDocuments:
 
     def restore(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Replace all values by those in the stored documents. If there are none, store the values of a new broker."""
-        found = list(documents)
-        policies = self._policies
+        policies, found = self._policies, list(documents)
         if not found:
             self._topics.update(policies.partitioned)
             self._by_request = True
@@ -127,20 +127,25 @@ class PolicyDocuments:
         policies.clusters = {policies.settings.clusterName: Cluster()}
         policies.tenants, policies.namespaces = {}, {}
         for path, value in found:
-            if path.startswith(_TOPICS):
-                name = str(topic_of_path(path.removeprefix(_TOPICS)))
-                restore_topic(policies, name, value)
-                self._stored_topics.add(name)
-                continue
-            self._written[path] = json.dumps(value)
-            if path == _CONFIGURATION:
-                restore_configuration(policies, value)
-            elif path.startswith(_CLUSTERS):
-                policies.clusters[unquote(path.removeprefix(_CLUSTERS))] = Cluster(**value)
-            elif "/" in path.removeprefix(_POLICIES):
-                restore_namespace(policies, path.removeprefix(_POLICIES), value)
-            else:
-                policies.tenants[path.removeprefix(_POLICIES)] = Tenant(**value)
+            with decoding(path):
+                self._restore(path, value)
+
+    def _restore(self, path: str, value: _Json) -> None:
+        policies = self._policies
+        if path.startswith(_TOPICS):
+            name = str(topic_of_path(path.removeprefix(_TOPICS)))
+            restore_topic(policies, name, value)
+            self._stored_topics.add(name)
+            return
+        self._written[path] = json.dumps(value)
+        if path == _CONFIGURATION:
+            restore_configuration(policies, value)
+        elif path.startswith(_CLUSTERS):
+            policies.clusters[unquote(path.removeprefix(_CLUSTERS))] = Cluster(**value)
+        elif "/" in path.removeprefix(_POLICIES):
+            restore_namespace(policies, path.removeprefix(_POLICIES), value)
+        else:
+            policies.tenants[path.removeprefix(_POLICIES)] = Tenant(**value)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from pcli.codec.proto import pb
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.schema.registry import SchemaRegistry, StoredSchema, version_number
 
 __all__ = ["SCHEMAS", "SchemaDocuments"]
@@ -29,8 +30,9 @@ class SchemaDocuments:
     def restore(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Add the stored schemas, and record changes from now on."""
         for path, value in documents:
-            versions = [_schema(*row) for row in value["versions"]]
-            self._schemas.restore(unquote(path.removeprefix(SCHEMAS)), value["next"], versions)
+            with decoding(path):
+                versions = [_schema(*row) for row in value["versions"]]
+                self._schemas.restore(unquote(path.removeprefix(SCHEMAS)), value["next"], versions)
         self._schemas.on_change = self._schema_changed
 
     def _schema_changed(self, schema_id: str) -> None:

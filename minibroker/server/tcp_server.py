@@ -19,8 +19,10 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.errors import LocalError
 from pcli.codec.session import State
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.errors import Refused
@@ -113,9 +115,15 @@ class Server:
 
     def _new_broker(self) -> Broker:
         """Return a broker with the state in the database, if there is one."""
-        self._storage = None if self._database is None else DurableBrokerStorage(self._database)
-        broker = Broker(self.settings, instance=self._instance, pool=self._pool, now=self.now(), storage=self._storage)
+        try:
+            self._storage = None if self._database is None else DurableBrokerStorage(self._database)
+            broker = Broker(
+                self.settings, instance=self._instance, pool=self._pool, now=self.now(), storage=self._storage
+            )
+        except Refused as error:
+            raise LocalError(f"{error.text}; nothing was changed. pcli broker --check describes the damage") from None
         broker.on_failure = self._on_failure
+        broker.topic_registry.on_load_failure = partial(_log.error, "%s cannot be loaded: %s")
         broker.on_shutdown = self._shut_down
         return broker
 

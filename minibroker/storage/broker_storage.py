@@ -14,9 +14,10 @@ Rules of this file
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage, Storage, StorageFull
 
 __all__ = [
@@ -56,6 +57,9 @@ class BrokerStorage(Protocol):
 
     def documents(self, prefix: str) -> Iterable[tuple[str, Any]]:
         """Return the stored documents whose path starts with ``prefix``, in the order of their paths."""
+
+    def paths(self, prefix: str) -> Iterable[str]:
+        """Return the paths of the stored documents that start with ``prefix``."""
 
     def document(self, path: str) -> Any:
         """Return a stored document, or None."""
@@ -110,6 +114,10 @@ class MemoryBrokerStorage:
 
     def documents(self, prefix: str) -> Iterable[tuple[str, Any]]:
         """Return no documents."""
+        return ()
+
+    def paths(self, prefix: str) -> Iterable[str]:
+        """Return nothing, because no documents are stored."""
         return ()
 
     def document(self, path: str) -> Any:
@@ -264,9 +272,16 @@ class DurableBrokerStorage:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def documents(self, prefix: str) -> Iterable[tuple[str, Any]]:
+    def documents(self, prefix: str) -> Iterator[tuple[str, Any]]:
         """Return the written documents, as defined in BrokerStorage. Unwritten changes are not included."""
-        return ((path, json.loads(text)) for path, text in self.database.documents(prefix))
+        for path, text in self.database.documents(prefix):
+            with decoding(path):
+                value = json.loads(text)
+            yield path, value
+
+    def paths(self, prefix: str) -> Iterable[str]:
+        """Return the paths of the written documents, as defined in BrokerStorage."""
+        return (path for path, _ in self.database.documents(prefix))
 
     def document(self, path: str) -> Any:
         """Return a written document, as defined in BrokerStorage."""

@@ -20,7 +20,7 @@ import sqlite3
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
@@ -249,19 +249,29 @@ class SqliteDatabase:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise Refused (PersistenceError) instead of the errors of a damaged database."""
+        try:
+            yield
+        except (sqlite3.Error, ValueError) as error:
+            raise Refused(pb.PersistenceError, f"{self.path}: {error}") from error
+
     def documents(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Return documents, as defined in Database."""
         query = "SELECT path, value FROM documents WHERE path >= ? AND path < ? ORDER BY path"
-        return self._reader.execute(query, (prefix, prefix + _AFTER))
+        with self._reading():
+            yield from self._reader.execute(query, (prefix, prefix + _AFTER))
 
     def bounds(self, storage_id: int) -> tuple[int, int] | None:
         """Return the bounds of a storage, as defined in Database."""
-        first_id = self._first_id(self._reader, storage_id)
-        if first_id is None:
-            return None
-        [(last_id,)] = self._reader.execute("SELECT max(id) FROM blocks WHERE id < ?", (storage_id + 1 << _SHIFT,))
-        starts = self._reader.execute("SELECT first FROM starts WHERE storage = ?", (storage_id,)).fetchone()
-        return max(first_id & _MASK, starts[0] if starts else 0), self._end(self._reader, last_id)
+        with self._reading():
+            first_id = self._first_id(self._reader, storage_id)
+            if first_id is None:
+                return None
+            [(last_id,)] = self._reader.execute("SELECT max(id) FROM blocks WHERE id < ?", (storage_id + 1 << _SHIFT,))
+            starts = self._reader.execute("SELECT first FROM starts WHERE storage = ?", (storage_id,)).fetchone()
+            return max(first_id & _MASK, starts[0] if starts else 0), self._end(self._reader, last_id)
 
     @staticmethod
     def _first_id(connection: sqlite3.Connection, storage_id: int) -> int | None:
@@ -293,15 +303,13 @@ class SqliteDatabase:
         return None if row is None else int(row[0]) & _MASK
 
     def read(self, storage_id: int, first: int, count: int) -> list[bytes]:
-        """Return entries, as defined in Database. Raises Refused (PersistenceError) if they cannot be read."""
-        try:
+        """Return entries, as defined in Database."""
+        with self._reading():
             block = self._block(storage_id << _SHIFT | first)
             entries = block.entries(first, count)
             if not entries:
                 raise ValueError(f"entry {first} of storage {storage_id} is missing")
             self._read_more(entries, block, storage_id << _SHIFT | first + count)
-        except (sqlite3.Error, ValueError) as error:
-            raise Refused(pb.PersistenceError, f"{self.path}: {error}") from error
         return entries
 
     def _read_more(self, entries: list[bytes], block: StoredBlock, end: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.compaction.compacted_topic import CompactedLedger
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.storage.broker_storage import Document
 
 if TYPE_CHECKING:
@@ -73,12 +74,13 @@ class CompactionDocument:
         value = storage.document(self._path)
         if value is None:
             return
-        for ids in value["running"]:
-            for entries in map(storage.open, ids):
-                entries.trim(entries.end)
-        if "storages" in value:
-            ledger = self._open(value["id"], *value["storages"])
-            ledger.restore(value["size"])
-            compaction.compacted.new_compacted_ledger(value["horizon"], ledger)
+        with decoding(self._path):
+            if "storages" in value:
+                ledger = self._open(value["id"], *value["storages"])
+                ledger.restore(value["size"])
+                compaction.compacted.new_compacted_ledger(value["horizon"], ledger)
+            for ids in value["running"]:
+                for entries in map(storage.open, ids):
+                    entries.trim(entries.end)
         compaction.check_ledger()
         self._document.changed()

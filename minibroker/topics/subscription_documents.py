@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.storage.broker_storage import Document
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.subscription import Subscription
@@ -155,10 +156,12 @@ def restore_subscriptions(topic: Topic, path: str) -> None:
         else:
             cursors[name] = value
     for name, value in cursors.items():
-        _restore(topic, path, unquote(name), value, pages.get(name, {}))
+        with decoding(f"{CURSORS}{path}/{name}"):
+            _restore(topic, path, unquote(name), value, pages.get(name, {}))
     for found, value in storage.documents(f"{PENDING_ACKS}{path}/"):
-        subscription = topic.subscriptions[unquote(found.removeprefix(f"{PENDING_ACKS}{path}/"))]
-        restore_pending_acks(open_handle(subscription), value, topic.broker.now)
+        with decoding(found):
+            subscription = topic.subscriptions[unquote(found.removeprefix(f"{PENDING_ACKS}{path}/"))]
+            restore_pending_acks(open_handle(subscription), value, topic.broker.now)
 
 
 def _restore(topic: Topic, path: str, name: str, value: dict[str, Any], pages: dict[int, Any]) -> None:

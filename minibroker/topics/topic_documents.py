@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.storage.broker_storage import Document
 from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.ledger_document import encode_ledgers, restore_ledgers
@@ -84,8 +85,9 @@ class TopicDocuments:
     def open_ledger(self, broker: BrokerService, name: TopicName) -> ManagedLedger:
         """Return the ledger with the stored entries."""
         self._storage_id = self._storage_id or broker.storage.new_storage_id()
-        storage = broker.storage.open(self._storage_id, self._stored.get("next", 0))
-        ledgers = restore_ledgers(self._stored, storage, broker.now) if self._stored else ([], False)
+        with decoding(f"{LEDGERS}{self._path}"):
+            storage = broker.storage.open(self._storage_id, self._stored.get("next", 0))
+            ledgers = restore_ledgers(self._stored, storage, broker.now) if self._stored else ([], False)
         return ManagedLedger(
             str(name), storage, broker.next_ledger_id, broker.settings, broker.now, cache=broker.cache, stored=ledgers
         )
@@ -96,14 +98,16 @@ class TopicDocuments:
         assert topic.ledger is not None
         topic.ledger.followers.append(self)
         if value:
-            topic.created = value["created"]
-            topic.producer_access.epoch = value["epoch"]
-            topic.message_index = _last_index(topic.ledger, value["index"])
+            with decoding(f"{LEDGERS}{self._path}"):
+                topic.created = value["created"]
+                topic.producer_access.epoch = value["epoch"]
+                topic.message_index = _last_index(topic.ledger, value["index"])
             restore_subscriptions(topic, self._path)
             self.compacted.restore()
             transactions = self._storage.document(f"{_TRANSACTIONS}{self._path}")
             if transactions is not None and topic.transactions_enabled:
-                topic.open_transaction_buffer().restore(transactions)
+                with decoding(f"{_TRANSACTIONS}{self._path}"):
+                    topic.open_transaction_buffer().restore(transactions)
         self._ledgers.changed()
 
     def open_deduplication(self, deduplication: MessageDeduplication) -> DeduplicationSnapshot:
@@ -114,8 +118,9 @@ class TopicDocuments:
         if value is None:
             snapshot = DeduplicationSnapshot(settings, topic.ledger)
         else:
-            snapshot = DeduplicationSnapshot(settings, topic.ledger, value["mark_delete"])
-            deduplication.restore(value["sequence_ids"], snapshot.entries(), topic.broker.now)
+            with decoding(f"{_DEDUPLICATION}{self._path}"):
+                snapshot = DeduplicationSnapshot(settings, topic.ledger, value["mark_delete"])
+                deduplication.restore(value["sequence_ids"], snapshot.entries(), topic.broker.now)
         snapshot.on_take = partial(self._deduplication.changed, lazy=True)
         self._deduplication.changed()
         return snapshot

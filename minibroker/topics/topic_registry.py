@@ -16,7 +16,7 @@ Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
@@ -50,7 +50,17 @@ _NOT_PARTITIONED: Final = ("-RETRY", "-DLQ")
 class TopicRegistry:
     """All topics of a broker (class Documented)."""
 
-    __slots__ = ("_broker", "_changed", "_make_dispatcher", "_served", "_unloaded", "lookups", "stored", "topics")
+    __slots__ = (
+        "_broker",
+        "_changed",
+        "_make_dispatcher",
+        "_served",
+        "_unloaded",
+        "lookups",
+        "on_load_failure",
+        "stored",
+        "topics",
+    )
 
     def __init__(self, broker: BrokerService, make_dispatcher: DispatcherFactory) -> None:
         self._broker = broker
@@ -59,6 +69,8 @@ class TopicRegistry:
         """Loaded topics by full name."""
         self.stored: set[str] = set()
         """Full names of the existing persistent topics, loaded or not. A partitioned topic is listed by partition."""
+        self.on_load_failure: Callable[[str, str], None] | None = None
+        """Called with the full name and the reason if a topic cannot be loaded."""
         self._unloaded: set[str] = set()
         """The names of topics that were stored before the broker started and are not loaded yet."""
         self._changed: set[str] = set()
@@ -175,7 +187,13 @@ class TopicRegistry:
         source = shadow_source(name, self._broker.policies.properties.get(str(name.base), {}))
         if source is not None and self.load(source) is not None and full in self.topics:
             return self.topics[full]  # the replicator of the source has loaded the shadow topic
-        topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher, stored=full in self._unloaded)
+        try:
+            topic = Topic(self._broker, name, self._make_dispatcher, stored=full in self._unloaded)
+        except Refused as refused:
+            if self.on_load_failure is not None:
+                self.on_load_failure(full, refused.text)
+            raise
+        self.topics[full] = topic
         self._unloaded.discard(full)
         topic.shadow_replicators.check()
         if topic.transactions_enabled and self._broker.settings.systemTopicEnabled:
@@ -279,7 +297,7 @@ class TopicRegistry:
 
     def restore(self) -> None:
         """Add the topics that were stored before the broker started."""
-        for path, _ in self._broker.storage.documents(LEDGERS):
+        for path in self._broker.storage.paths(LEDGERS):
             self.stored.add(str(topic_of_path(path.removeprefix(LEDGERS))))
         self._unloaded = set(self.stored)
 

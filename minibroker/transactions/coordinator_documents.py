@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from pcli.minibroker.errors import decoding
 from pcli.minibroker.transactions.metadata_store import TxnMeta, TxnStatus
 from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
 
@@ -34,16 +35,17 @@ class CoordinatorDocuments:
     def restore(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Add the stored coordinators, and record changes from now on."""
         self._service.on_change = self._meta_changed
-        metas: list[tuple[int, int, Any]] = []
+        metas: list[TxnMeta] = []
         for path, value in documents:
-            coordinator, _, sequence = path.removeprefix(COORDINATORS).partition("/")
-            store = self._service.known_store(int(coordinator))
-            if sequence:
-                metas.append((int(coordinator), int(sequence), value))
-            else:
-                store.sequence_id = value["sequence_id"]
-        for number, sequence_id, value in sorted(metas, key=lambda row: row[:2]):
-            self._service.known_store(number).metas[sequence_id] = decode_transaction((number, sequence_id), value)
+            with decoding(path):
+                coordinator, _, sequence = path.removeprefix(COORDINATORS).partition("/")
+                store = self._service.known_store(int(coordinator))
+                if sequence:
+                    metas.append(decode_transaction((int(coordinator), int(sequence)), value))
+                else:
+                    store.sequence_id = value["sequence_id"]
+        for meta in sorted(metas, key=lambda meta: meta.id):
+            self._service.known_store(meta.id[0]).metas[meta.id[1]] = meta
 
     def _meta_changed(self, meta: TxnMeta) -> None:
         self._changed[meta] = None

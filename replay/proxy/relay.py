@@ -140,7 +140,8 @@ class _Endpoint(asyncio.Protocol):
         """Reset the connection immediately."""
         self.output.clear()
         if self.transport is not None and not self.closed:
-            with suppress(OSError):  # the socket may be closing already
+            # The socket may be closing, or closed; uvloop raises ValueError for a closed one.
+            with suppress(OSError, ValueError):
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.transport.abort()
 

@@ -379,8 +379,10 @@ def start(arguments, outputs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", SPARK)
-def test_no_output_of_spark_contains_a_secret(pcli, files, tmp_path, command):
+def test_no_output_of_spark_contains_a_secret(files, tmp_path, command):
+    """The command runs in a process of its own, because the process of the tests can have a session of Spark."""
     pytest.importorskip("pyspark")
     for arguments in SPARK[command]:
-        result = pcli(command, *(text.format(**{**files, "out": tmp_path}) for text in arguments))
-        assert not found_in(result.raw, result.err.encode(), *contents(tmp_path))
+        given = [text.format(**{**files, "out": tmp_path}) for text in arguments]
+        result = subprocess.run([sys.executable, "-m", "pcli.cli", command, *given], capture_output=True, check=False)
+        assert not found_in(result.stdout, result.stderr, *contents(tmp_path))

@@ -2,7 +2,11 @@
 
 import json
 import signal
+import sqlite3
 from base64 import b64decode
+from contextlib import closing
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -129,6 +133,75 @@ def test_a_check_counts_entries(pcli, stored):
     assert (checked.code, checked.out) == (0, f"2 topics, 2 entries ({size} bytes), 0 problems\n")
     as_json = pcli("broker", "--check", stored, "-T", "json")
     assert json.loads(as_json.out) == {"topics": 2, "entries": 2, "bytes": size, "problems": []}
+
+
+LEDGERS = "/managed-ledgers/public/default/persistent/orders"
+CURSOR = "/cursors/public/default/persistent/orders/billing"
+
+
+def damage(directory, statement, *values):
+    with closing(sqlite3.connect(directory / "broker.db")) as connection, connection:
+        connection.execute(statement, values)
+
+
+DAMAGES = {
+    "not JSON": ("UPDATE documents SET value = '{' WHERE path = ?", LEDGERS),
+    "a field is missing": ("UPDATE documents SET value = '{\"storage\":1}' WHERE path = ?", LEDGERS),
+    "a document of a subscription": (
+        "UPDATE documents SET value = '{}' WHERE path = ?",
+        CURSOR,
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", DAMAGES.values(), ids=DAMAGES)
+def test_a_topic_with_a_damaged_document_is_refused_and_not_changed(pcli, stored, caplog, statement):
+    """Other topics are available."""
+    damage(stored, *statement)
+    path = statement[1]
+    checked = pcli("broker", "--check", stored)
+    assert (checked.code, checked.lines[:-1]) == (1, [f"the document {path} is damaged"])
+    before = documents(stored)
+    with MiniBroker(data=stored) as broker:
+        with pytest.raises(HTTPError) as refused:
+            urlopen(f"{broker.http_url}/admin/v2/persistent/public/default/orders/stats")
+        assert f"the document {path} is damaged" in refused.value.read().decode()
+        assert pcli("produce", "other", "-u", broker.service_url, "-m", "x").code == 0
+    assert caplog.messages[0] == f"persistent://public/default/orders cannot be loaded: the document {path} is damaged"
+    assert {key: value for key, value in documents(stored).items() if "orders" in key} == {
+        key: value for key, value in before.items() if "orders" in key
+    }
+
+
+def documents(directory):
+    with closing(sqlite3.connect(directory / "broker.db")) as connection:
+        return dict(connection.execute("SELECT path, value FROM documents"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        (("UPDATE documents SET value = '{}' WHERE path = '/broker'",), "the document /broker is damaged"),
+        (("DELETE FROM documents WHERE path = '/broker'",), "the document /broker is damaged"),
+        (
+            ("UPDATE documents SET value = '[]' WHERE path = '/admin/policies/public/default'",),
+            "the document /admin/policies/public/default is damaged",
+        ),
+        (("DROP TABLE documents",), "{}/broker.db: no such table: documents"),
+        (("DROP TABLE starts",), "{}/broker.db: no such table: starts"),
+    ],
+)
+def test_a_broker_does_not_start_with_a_damaged_document(pcli, stored, statement, reason):
+    damage(stored, *statement)
+    before = (stored / "broker.db").read_bytes()
+    reason = reason.format(stored)
+    refused = pcli("broker", "--port", 0, "--http-port", 0, "--data", stored)
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert reason in refused.err
+    checked = pcli("broker", "--check", stored)
+    assert checked.code == 1
+    assert reason in checked.out
+    assert (stored / "broker.db").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ FIELDS: dict[type, tuple[str, str]] = {
         "aborted committed on_change opened_ms timed_out updates",
     ),
     TransactionMetadataStoreService: ("stores _stored", "on_change _client _scheduler _settings"),
-    TopicRegistry: ("stored", "lookups topics _broker _changed _make_dispatcher _served _unloaded"),
+    TopicRegistry: ("stored", "lookups on_load_failure topics _broker _changed _make_dispatcher _served _unloaded"),
 }
 
 INSTANCES: dict[type, tuple[Any, str, str]] = {

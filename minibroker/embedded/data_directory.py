@@ -12,21 +12,23 @@ import base64
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.payload import ChunkJoiner, open_entry
-from pcli.minibroker.errors import Refused
-from pcli.minibroker.storage.broker_storage import Batch
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.broker import Broker
+from pcli.minibroker.errors import Refused, decoding
+from pcli.minibroker.settings import Settings
+from pcli.minibroker.storage.broker_storage import Batch, DurableBrokerStorage
 from pcli.minibroker.storage.entry import Entry, metadata_bounds
 from pcli.minibroker.storage.sqlite_database import FILE, FORMAT, SqliteDatabase
+from pcli.minibroker.topics.topic_documents import LEDGERS
 
 __all__ = ["Report", "check", "export_lines", "import_lines"]
-
-LEDGERS: Final = "/managed-ledgers/"
 
 _READ: Final = 1000
 _BATCH_BYTES: Final = 4 << 20
@@ -55,18 +57,15 @@ def check(directory: Path) -> Report:
             raise
         report.problems += [error.text, *_integrity(directory / FILE)]
         return report
-    try:
+    with closing(database):
         report.problems += _integrity(directory / FILE)
-        for path, value in _documents(database, report.problems):
-            if path.startswith(LEDGERS):
-                try:
-                    _check_topic(database, path, value, report)
-                except (KeyError, IndexError, TypeError, AttributeError):
-                    report.problems.append(f"{path}: the document does not describe a topic")
-    except sqlite3.Error as error:
-        report.problems.append(f"{database.path}: {error}")
-    finally:
-        database.close()
+        try:
+            for path, text in database.documents(LEDGERS):
+                with _recording(report), decoding(path):
+                    _check_topic(database, path, json.loads(text), report)
+            _load(database, report)
+        except Refused as refused:
+            report.problems.append(refused.text)
     return report
 
 
@@ -88,12 +87,22 @@ def _integrity(path: Path) -> list[str]:
     return [] if found == [f"{path}: ok"] else found
 
 
-def _documents(database: SqliteDatabase, problems: list[str]) -> Iterator[tuple[str, Any]]:
-    for path, text in database.documents("/"):
-        try:
-            yield path, json.loads(text)
-        except ValueError:
-            problems.append(f"{path}: the document is not JSON")
+@contextmanager
+def _recording(report: Report) -> Iterator[None]:
+    """Add the text of an error to the problems, unless it is among them."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.text not in report.problems:
+            report.problems.append(refused.text)
+
+
+def _load(database: SqliteDatabase, report: Report) -> None:
+    """Restore the broker and all topics, as a start does. Nothing is written."""
+    broker = Broker(Settings(transactionCoordinatorEnabled=True), storage=DurableBrokerStorage(database))
+    for name in sorted(broker.stored):
+        with _recording(report):
+            broker.topic_registry.load(TopicName.parse(name))
 
 
 def _check_topic(database: SqliteDatabase, path: str, value: dict[str, Any], report: Report) -> None:
