@@ -257,7 +257,9 @@ class ConsumerApplication:
         self._call(lambda: self._consumer.seek(target, lambda _: None))
 
     def unsubscribe(self) -> None:
-        """Delete the subscription."""
+        """Delete the subscription, if the consumer exists."""
+        if self._consumer is None or self.client.down:
+            return
 
         def done(result: Any) -> None:
             self._unsubscribing = False
@@ -267,7 +269,7 @@ class ConsumerApplication:
                 self.close()
 
         self._unsubscribing = True
-        self._call(lambda: self._consumer.unsubscribe(done))
+        self.client.turn(lambda: self._consumer.unsubscribe(done))
 
     def close(self) -> None:
         """Close the consumer; during an UNSUBSCRIBE, wait for its response."""

@@ -23,7 +23,7 @@ from typing import Any
 from scenarios.plans import Plan
 from scenarios.results import Results
 from scenarios.simplification import simplest_failing
-from simulation.execution import run_plan
+from simulation.execution import MIN_FRAMES, run_plan
 from simulation.invariants import INVARIANTS, Violation
 from simulation.plans import plan_of_seed, strategy
 
@@ -32,7 +32,6 @@ from pcli.codec.capture.tap_recording import Recording
 __all__ = ["main", "run_seed", "simplest", "write_capture"]
 
 _UNDER_TEST = ("minibroker", "codec", "replay/client", "tests/simulation", "tests/scenarios")
-_MIN_FRAMES = 500
 _PROGRESS_S = 5
 
 
@@ -93,9 +92,9 @@ def _print_table(found: list[dict[str, Any]]) -> None:
         events.update(result["events"])
         violated.update({name for name, _, _ in result["violations"]})
     frames = [result["frames"] for result in found]
-    small = sum(one < _MIN_FRAMES for one in frames)
+    small = sum(one < MIN_FRAMES for one in frames)
     print(f"{'seeds':>12} {len(found)}")
-    print(f"{'frames':>12} {sum(frames)}, {min(frames)} to {max(frames)} per seed; {small} seeds below {_MIN_FRAMES}")
+    print(f"{'frames':>12} {sum(frames)}, {min(frames)} to {max(frames)} per seed; {small} seeds below {MIN_FRAMES}")
     print(
         f"{'events':>12} {sum(events.values())}, {min(sum(one['events'].values()) for one in found)} or more per seed"
     )

@@ -22,14 +22,16 @@ from simulation.clients import Client
 from simulation.events import EventActions
 from simulation.history import History
 from simulation.invariants import AFTER_RUN, PER_TURN, Violation
+from simulation.invariants.tracker import FrameTracker
 from simulation.network import Network
+from simulation.plans import MIN_EVENTS
 from simulation.transactions import TransactionClient
 
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.topics.dispatcher import FAILOVER
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
-__all__ = ["Outcome", "Run", "run_plan"]
+__all__ = ["MIN_FRAMES", "Outcome", "Run", "run_plan"]
 
 _CLIENTS = 3
 """Number of clients that share connections. Each producer with exclusive access has a client of its own: the fenced
@@ -45,6 +47,11 @@ _SETTINGS = {
 }
 _PAUSES_MS = (0, 0, 3, 20, 60, 200)
 _DRAIN_ROUNDS = 40
+MIN_FRAMES = 500
+_FILL_MS = 500
+_FILLERS = 1000
+"""Number of the first producer that fills a run."""
+_MAX_FILLERS = 60
 _RECONNECT_ROUNDS = 8
 _ROUND_MS = 15_000
 _QUIET_MS = 200_000
@@ -79,6 +86,10 @@ class Run:
     transactions: list[TransactionClient] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
+    observed: FrameTracker | None = None
+    """The Tracker that is compared with the broker, if it is."""
+    tracker_differences: set[tuple[str, str]] = field(default_factory=set)
+    """The differences that were reported."""
     quiet_from: int = -1
     """Index of the first frame after everything is acknowledged; -1 before."""
 
@@ -110,6 +121,8 @@ class Run:
             getattr(self, f"_do_{step['do']}")(step)
             self.network.run(self._random.choice(_PAUSES_MS))
         self.history.step = len(self.plan.steps)
+        if sum(step["do"] == "event" for step in self.plan.steps) >= MIN_EVENTS:
+            self._fill()
         self._drain()
         self.quiet_from = len(self.history.frames)
         self.network.run(_QUIET_MS)
@@ -226,6 +239,26 @@ class Run:
         if self._actions.run(step):
             self.events[step["event"]] += 1
 
+    def _fill(self) -> None:
+        """Add crashes and messages until the run has MIN_EVENTS events and MIN_FRAMES frames.
+
+        Steps without effect are the reason why some plans have fewer. A simplified plan is not filled.
+        """
+        number = 0
+        while self.events.total() < MIN_EVENTS:
+            self._do_event({"event": "crash", "which": number, "ms": 50})
+            self.network.run(_FILL_MS)
+            number += 1
+        while len(self.history.frames) < MIN_FRAMES and number < _MAX_FILLERS:
+            step = {"name": None, "access": "Shared", "exact": False, "batch": 1, "batcher": "DEFAULT"}
+            client = self.clients[number % _CLIENTS]
+            target = self.targets()[number % len(self.targets())]
+            producer = ProducerApplication(client, _FILLERS + number, self.topic(target), step)
+            self.producers[_FILLERS + number] = producer
+            producer.send(20, 5, 0)
+            self.network.run(_FILL_MS)
+            number += 1
+
     # -- end -----------------------------------------------------------------------------------------------------------
 
     def _drain(self) -> None:
@@ -300,13 +333,13 @@ class Run:
         self.consumers[number] = application
 
 
-def run_plan(plan: Plan, seed: int, tap: Any = None, observer: Any = None) -> tuple[Outcome, Run]:
+def run_plan(plan: Plan, seed: int, tap: Any = None) -> tuple[Outcome, Run]:
     """Run a plan. ``tap`` receives the bytes (codec.capture.tap)."""
     run = Run(plan, seed, Network(dict(_SETTINGS), seed))
     if tap is not None:
         run.history.taps.append(tap)
-    if observer is not None:
-        run.history.observers.append(observer)
+    run.observed = FrameTracker()
+    run.history.observers.append(run.observed)
     run.execute()
     digest = hashlib.sha256()
     for one in run.history.frames:

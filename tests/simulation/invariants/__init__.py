@@ -21,6 +21,7 @@ from simulation.invariants.storage import (
     every_receipt_is_a_stored_message,
     fenced_producers_never_write,
 )
+from simulation.invariants.tracker import tracker_has_the_state_of_the_broker
 from simulation.invariants.transactions import transactions_are_atomic, transactions_are_isolated
 from simulation.invariants.violation import Violation
 
@@ -50,7 +51,7 @@ AFTER_RUN: tuple[Invariant, ...] = (
 )
 """The invariants of the whole history, checked at the end."""
 
-PER_TURN: tuple[Invariant, ...] = ()
+PER_TURN: tuple[Invariant, ...] = (tracker_has_the_state_of_the_broker,)
 """The invariants that are checked after every turn of the broker."""
 
 INVARIANTS = (*PER_TURN, *AFTER_RUN)
