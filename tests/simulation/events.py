@@ -109,8 +109,12 @@ class EventActions:
         network = self._network
         network.refuses_until = network.now + min(step["ms"], _MAX_DOWN_MS)
         network.history.mark("restart", network.now)
-        network.change(_close_connections)
-        network.change(_reload)
+        how = step["which"] % 3
+        if how:
+            network.kill(written=how == 1)
+        else:
+            network.change(_close_connections)
+            network.change(_reload)
         return True
 
     def compact(self, name: str) -> None:

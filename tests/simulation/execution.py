@@ -110,6 +110,7 @@ class Run:
             text = f"the run has more than {_MAX_FRAMES} frames; the last is {self.history.frames[-1].name}"
             self.violations.append(Violation("no_activity_after_the_last_acknowledgement", self.history.step, text))
             return
+        self.history.drop_lost()
         for check in AFTER_RUN:
             self.violations += check(self)
 

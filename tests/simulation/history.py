@@ -1,8 +1,9 @@
 """What the broker received, sent and stored in one run.
 
 Rules of this file
-1. Frames are recorded where the broker is: a client's frame when it arrives, a broker's frame when it is sent. A frame
-   that a link loses before it arrives is absent. This is what a capture on the broker's host contains.
+1. Frames are recorded where the broker is: a client's frame when it arrives, a broker's frame when it is produced. A
+   frame that a link loses before it arrives is absent, as is output that is held until a commit and then lost. Taps and
+   observers receive frames when they are sent, as a capture on the broker's host contains them.
 2. Each frame of a producer or consumer belongs to its session: the time from PRODUCER or SUBSCRIBE to the close.
 3. The entries of a topic are copied as soon as they are stored, because ledgers are trimmed later.
 """
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from pcli.minibroker.broker import Broker
 
-__all__ = ["History", "StoredEntry", "WireFrame"]
+__all__ = ["History", "RestoredCursor", "StoredEntry", "WireFrame"]
 
 _MESSAGE, _SEND = BY_NAME["MESSAGE"].number, BY_NAME["SEND"].number
 
@@ -68,12 +69,28 @@ class WireFrame:
     """The limits on unacknowledged messages of the consumer and of the subscription when a MESSAGE was sent."""
     read_position: int = 0
     """The read position of the cursor after the turn of a MESSAGE."""
+    lost: bool = False
+    """Whether the broker was killed before it sent the frame."""
+
+
+class RestoredCursor:
+    """The acknowledgements of a subscription that a start of the broker has restored."""
+
+    def __init__(self, cursor: Any, end: int) -> None:
+        """``end`` is the offset after the last entry."""
+        self.start = cursor.mark_delete + 1
+        self.acked = {offset for offset in range(self.start, end) if cursor.is_deleted(offset)}
+        """Offsets of acknowledged entries at or after ``start``."""
+        self.bits = dict(cursor.ack_sets)
+        """The unacknowledged messages of batches, by offset."""
 
 
 @dataclass
 class _Stream:
     stream: Stream
     readers: dict[bool, FrameReader] = field(default_factory=lambda: {True: FrameReader(), False: FrameReader()})
+    output: FrameReader = field(default_factory=FrameReader)
+    """The reader of output that may be held."""
     offsets: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
     requests: dict[int, Any] = field(default_factory=dict)
     """PRODUCER, SUBSCRIBE, SEEK, UNSUBSCRIBE and CLOSE without a response, by request id."""
@@ -118,12 +135,30 @@ class History:
         known = self._streams.pop(link.number, None)
         if known is None:
             return
-        for session in (*known.producers.values(), *known.consumers.values()):
-            self._end(session, self._add(now, link.number, "end", None, None, from_client=from_client))
+        self._end_sessions(known, link, now, from_client=from_client)
         for tap in self.taps:
             tap.closed(link.number, now * 1_000_000, from_client=from_client, reset=False, reason="")
         for observer in self.observers:
             observer.ended(known.stream, now * 1_000_000, from_client=from_client)
+
+    def _end_sessions(self, known: _Stream, link: Link, now: int, *, from_client: bool) -> None:
+        for session in (*known.producers.values(), *known.consumers.values()):
+            self._end(session, self._add(now, link.number, "end", None, None, from_client=from_client))
+        known.producers.clear()
+        known.consumers.clear()
+
+    def produced(self, link: Link, data: bytes, now: int, *, closing: bool) -> list[WireFrame]:
+        """Record and return the frames in the output of the broker, which may be held before it is sent."""
+        known = self._streams.get(link.number)
+        if known is None:
+            return []
+        first = len(self.frames)
+        for frame in known.output.feed(data):
+            seen = CapturedFrame(frame.data, frame.type, 0, 0, now * 1_000_000, known.stream, False, 0, START)
+            self._see(known, seen, now)
+        if closing:
+            self._end_sessions(known, link, now, from_client=False)
+        return self.frames[first:]
 
     def bytes_passed(self, link: Link, data: bytes, now: int, *, from_client: bool) -> None:
         """Record bytes that the broker received or sent."""
@@ -147,7 +182,8 @@ class History:
                 offset,
                 START,
             )
-            self._see(known, seen, now)
+            if from_client:
+                self._see(known, seen, now)
             for observer in self.observers:
                 observer.see(seen)
 
@@ -170,6 +206,43 @@ class History:
         for subscription in self.subscriptions:
             if topic in ("", subscription.topic):
                 subscription.frames.append(one)
+
+    def restarted(self, broker: Broker, now: int) -> None:
+        """Forget the entries that a killed broker has lost, and record the restored cursors as bodies of events."""
+        self.broker = broker
+        for name, known in self.stored.items():
+            topic = broker.topics.get(name)
+            end = 0 if topic is None or topic.ledger is None else topic.ledger.next
+            for lost in known[end:]:
+                if self.by_position.get(lost.position) is lost:
+                    del self.by_position[lost.position]
+            del known[end:]
+        for log in self.subscriptions:
+            topic = broker.topics.get(log.topic)
+            found = None if topic is None else topic.subscriptions.get(log.name)
+            if log.ended is not None and log.ended.lost and found is not None:
+                log.ended = None
+            if log.durable and log.is_persistent and log.ended is None:
+                body = None if found is None else RestoredCursor(found.cursor, topic.ledger.next)
+                one = self._add(now, -1, "restored", body, None, from_client=False)
+                log.frames.append(one)
+                if body is None and log.created.lost:
+                    log.ended = one
+
+    def drop_lost(self) -> None:
+        """Remove the frames that were not sent, and the sessions whose registration was not confirmed.
+
+        CLOSE_CONSUMER and CLOSE_PRODUCER remain, because the broker has ended these sessions.
+        """
+        self.producers = [one for one in self.producers if not one.response.lost]
+        self.consumers = [one for one in self.consumers if not one.response.lost]
+        for log in self.subscriptions:
+            log.sessions = [one for one in log.sessions if not one.response.lost]
+            log.closings = {
+                index: [one for one in ended if not one.response.lost] for index, ended in log.closings.items()
+            }
+        for holder in (self, *self.producers, *self.consumers, *self.subscriptions):
+            holder.frames = [one for one in holder.frames if not one.lost or one.name.startswith("CLOSE_")]
 
     def _see(self, known: _Stream, frame: CapturedFrame, now: int) -> None:
         row = COMMANDS.get(frame.type)

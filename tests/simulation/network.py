@@ -3,24 +3,34 @@
 Rules of this file
 1. Time passes only in `run`. Events at the same time run in the order in which they were scheduled.
 2. After each turn of the broker, its output is sent and the history and the checks of the turn are updated.
+3. The broker stores its state in a database. As in CommitGate, output waits until the batch with the changes before it
+   is written, which takes a random time. `kill` loses the output that waits, and can lose what is not written.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable
+from random import Random
 from typing import Any, Protocol
 
-from simulation.history import History
+from simulation.history import History, WireFrame
 from simulation.links import Endpoint, Link
 
+from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
+from pcli.minibroker.storage.broker_storage import Batch, DurableBrokerStorage
+from tests.minibroker.storage.memory_database import MemoryDatabase
 
 __all__ = ["START", "Network", "Timed"]
 
 START = 1_700_000_000_000
 _CONNECT_MS = 2
+_WRITE_MS = (0, 0, 1, 3, 10)
+_FLUSH_MS = 1000
+"""The interval in which changes are written that no response waits for."""
 
 
 class Timed(Protocol):
@@ -44,13 +54,26 @@ class Network:
         self.clients: list[Timed] = []
         self.refuses_until = 0
         """The time until which the broker accepts no connections."""
-        self.broker = Broker(
-            Settings(**settings), service_url="pulsar://127.0.0.1:6650", http_url="http://127.0.0.1:8080", now=START
-        )
-        self.history = History(self.broker)
         self.on_turn: Callable[[], None] = lambda: None
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._scheduled = 0
+        self._settings = settings
+        self._random = Random(seed)
+        self._database = MemoryDatabase()
+        self.held: deque[tuple[int, Any, bytes, list[WireFrame]]] = deque()
+        """Output that waits: the number of its batch, the connection, the bytes and their frames."""
+        self.broker = self._start_broker()
+        self.history = History(self.broker)
+
+    def _start_broker(self) -> Broker:
+        """Return a broker with the state in the database."""
+        self._storage = DurableBrokerStorage(self._database)
+        self._written = 0
+        self._writing: Batch | None = None
+        self._flushing = False
+        self.held.clear()
+        urls = {"service_url": "pulsar://127.0.0.1:6650", "http_url": "http://127.0.0.1:8080"}
+        return Broker(Settings(**self._settings), storage=self._storage, now=self.now, **urls)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -142,18 +165,92 @@ class Network:
         self.finish_turn()
 
     def finish_turn(self) -> None:
-        """Send the output of the broker, and check the turn."""
+        """Send the output of the broker that need not wait, and check the turn."""
         self.history.read_ledgers(self.now)
         while pieces := self.broker.drain():
             for connection, data in pieces:
-                link: Link = connection.client_socket
-                if link.broker_open:
-                    self.history.bytes_passed(link, data, self.now, from_client=False)
-                    link.write(data, from_client=False)
-                    if connection.closing:
-                        self.history.closed(link, self.now, from_client=False)
-                        link.close(from_client=False)
+                frames = self.history.produced(connection.client_socket, data, self.now, closing=connection.closing)
+                self.held.append((self._storage.required, connection, data, frames))
+            self._release()
             self.broker.finish_turn()
             self.history.read_ledgers(self.now)
+        self._write()
         self.history.turn += 1
         self.on_turn()
+
+    def _release(self) -> None:
+        """Send the output whose batch is written."""
+        while self.held and self.held[0][0] <= self._written:
+            _, connection, data, _ = self.held.popleft()
+            link: Link = connection.client_socket
+            if link.broker_open:
+                self.history.bytes_passed(link, data, self.now, from_client=False)
+                link.write(data, from_client=False)
+                if connection.closing:
+                    self.history.closed(link, self.now, from_client=False)
+                    link.close(from_client=False)
+
+    # -- the database --------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Start to write the batch if output can wait for it, or schedule a flush of the other changes."""
+        storage = self._storage
+        if self._writing is not None:
+            return
+        if storage.required > self._written:
+            self._writing = storage.seal()
+            self.at(self.now + self._random.choice(_WRITE_MS), lambda: self._finish_write(storage))
+        elif storage.dirty and not self._flushing:
+            self._flushing = True
+            self.at(self.now + _FLUSH_MS, lambda: self._flush(storage))
+
+    def _finish_write(self, storage: DurableBrokerStorage) -> None:
+        if storage is self._storage:
+            self._write_now()
+            self._release()
+            self._write()
+            self.on_turn()
+
+    def _write_now(self) -> None:
+        """Write the batch that is being written."""
+        batch, self._writing = self._writing, None
+        if batch is not None:
+            self._database.write(batch)
+            self._storage.written(batch)
+            self._written = batch.number
+
+    def _flush(self, storage: DurableBrokerStorage) -> None:
+        if storage is self._storage:
+            self._flushing = False
+            storage.require()
+            self._write()
+
+    def kill(self, *, written: bool) -> None:
+        """Kill the broker and start it again. ``written`` means that all changes are written before.
+
+        Otherwise the batch that is being written is lost or not, and all later changes are lost.
+        """
+        if written or self._random.random() < 0.5:
+            self._write_now()
+        if written:
+            self._writing = self._storage.seal()
+            self._write_now()
+        for _, _, _, frames in self.held:
+            for frame in frames:
+                frame.lost = True
+        links = [link for link in self.links if link.broker_open]
+        for link in links:
+            self.history.closed(link, self.now, from_client=False)
+            link.broker_open = False
+        failures = self.broker.failures
+        self.broker = self._start_broker()
+        self.broker.failures = failures
+        self.change(_load_topics)
+        self.history.restarted(self.broker, self.now)
+        for link in links:
+            link.cut(broker=False)
+
+
+def _load_topics(broker: Broker) -> None:
+    for name in sorted(broker.stored):
+        broker.topic_registry.load(TopicName.parse(name))

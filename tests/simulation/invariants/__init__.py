@@ -14,6 +14,7 @@ from simulation.invariants.delivery import (
     non_persistent_messages_are_not_redelivered,
     redelivery_counts_never_decrease,
 )
+from simulation.invariants.durability import confirmed_state_survives_a_kill
 from simulation.invariants.flow_control import permits_are_not_exceeded, unacked_limits_are_respected
 from simulation.invariants.order import keys_are_in_order, one_consumer_is_active, producers_are_in_order
 from simulation.invariants.storage import (
@@ -40,6 +41,7 @@ AFTER_RUN: tuple[Invariant, ...] = (
     permits_are_not_exceeded,
     unacked_limits_are_respected,
     acknowledged_messages_are_not_delivered_again,
+    confirmed_state_survives_a_kill,
     redelivery_counts_never_decrease,
     delayed_messages_are_not_early,
     non_persistent_messages_are_not_redelivered,

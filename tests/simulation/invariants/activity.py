@@ -20,7 +20,9 @@ def no_activity_after_the_last_acknowledgement(run: Run) -> Iterator[Violation]:
 
     Keep-alive, lookups and retries of refused producers and consumers continue; a new consumer sends FLOW.
     """
-    for frame in run.history.frames[run.quiet_from :]:
+    for frame in run.history.frames:
+        if frame.index < run.quiet_from:
+            continue
         new = frame.session is not None and frame.session.response.index >= run.quiet_from
         if frame.name in _TRAFFIC and not (new and frame.name == "FLOW"):
             yield at("no_activity_after_the_last_acknowledgement", frame, f"{frame.session}")

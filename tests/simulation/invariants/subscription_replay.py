@@ -5,6 +5,8 @@ Rules of this file
    only individual acknowledgements count; an ack set is lost at an unload (broker-semantics.md, 5 and 6).
 2. An ACK in a transaction counts when the transaction is committed, that is at the successful response to END_TXN.
 3. A seek sets the acknowledged entries to those before its position.
+4. A start of a killed broker sets them to those that it has restored. Acknowledgements with a successful ACK_RESPONSE
+   are confirmed and must be restored.
 """
 
 from __future__ import annotations
@@ -77,6 +79,10 @@ class SubscriptionReplay:
         self.in_transactions: set[int] = set()
         """Offsets that were ever acknowledged in a transaction."""
         self.attached: set[ConsumerSession] = set()
+        self.confirmed: dict[int, int] = {}
+        """The unacknowledged messages, by offset, of entries with a confirmed acknowledgement; 0 if there are none."""
+        self._requests: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """Acknowledgements without a response, as in ``confirmed``, by connection and request id."""
         self._by_position = history.by_position
         self._transactions: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
 
@@ -116,8 +122,16 @@ class SubscriptionReplay:
                 del self.pending[offset]
         elif name in ("unload", "restart"):
             self.bits.clear()
+        elif name == "ACK_RESPONSE":
+            places = self._requests.pop((frame.link, frame.body.request_id), [])
+            if not frame.body.HasField("error"):
+                self.confirmed.update(places)
         elif name == "sought":
             self._seek(frame.body + 1)
+        elif name == "restored" and frame.body is not None:
+            self._seek(frame.body.start)
+            self.acked |= frame.body.acked
+            self.bits |= frame.body.bits
         for ended in self.log.closings.get(frame.index, ()):
             self.attached.discard(ended)
             self.pending = {offset: one for offset, one in self.pending.items() if one is not ended}
@@ -132,9 +146,8 @@ class SubscriptionReplay:
 
     def _seek(self, start: int) -> None:
         self.start = start
-        self.acked.clear()
-        self.bits.clear()
-        self.pending.clear()
+        for known in (self.acked, self.bits, self.pending, self.confirmed, self._requests):
+            known.clear()
 
     def _offset(self, place: pb.MessageIdData) -> int:
         entry = self._by_position.get((signed(place.ledgerId), signed(place.entryId)))
@@ -145,8 +158,10 @@ class SubscriptionReplay:
         cumulative = body.ack_type == pb.CommandAck.Cumulative
         if cumulative and frame.session is not None and frame.session.individual:
             return
+        offsets = []
         for place in body.message_id:
             offset = self._offset(place)
+            offsets.append(offset)
             bits = set_of(place.ack_set) if place.ack_set else None
             if offset < 0:
                 continue
@@ -159,6 +174,9 @@ class SubscriptionReplay:
                     self.ack(offset, bits)
             else:
                 self.ack(offset, bits)
+        if txn is None and body.HasField("request_id"):
+            places = [(offset, self.bits.get(offset, 0)) for offset in offsets if offset >= self.start]
+            self._requests[frame.link, body.request_id] = places
 
     def ack(self, offset: int, bits: int | None) -> None:
         """Acknowledge an entry, or all its messages except those in ``bits``."""

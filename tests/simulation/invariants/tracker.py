@@ -46,10 +46,12 @@ def tracker_has_the_state_of_the_broker(run: Run) -> Iterator[Violation]:
     messages of a subscription that transactions use depend on the order of the broker's threads and are not compared.
     """
     observed: FrameTracker | None = run.observed
-    if observed is None:
+    if observed is None or run.network.held:
         return
     changed, observed.changed = observed.changed, set()
     for number in changed:
+        if not run.network.links[number].broker_open:
+            continue
         connection = run.network.links[number].broker_connection
         for consumer in connection.consumers.values():
             attached = observed.tracker.subscriptions.attached(number, consumer.id)

@@ -1,6 +1,15 @@
 """Defects of the broker that the simulation must detect. `table` runs them; the other modules define them."""
 
-from simulation.mutants import acknowledgements, dispatch, flow_control, publishing, transactions
+from simulation.mutants import acknowledgements, dispatch, durability, flow_control, publishing, transactions
 from simulation.mutants.registry import MUTANTS, Mutant
 
-__all__ = ["MUTANTS", "Mutant", "acknowledgements", "dispatch", "flow_control", "publishing", "transactions"]
+__all__ = [
+    "MUTANTS",
+    "Mutant",
+    "acknowledgements",
+    "dispatch",
+    "durability",
+    "flow_control",
+    "publishing",
+    "transactions",
+]
