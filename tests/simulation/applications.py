@@ -220,7 +220,9 @@ class ConsumerApplication:
 
     def _handle(self, message: Any) -> None:
         drawn, step = self.random.random(), self.step
-        if self.draining or drawn < step["ack"] / 100:
+        if self._unsubscribing:
+            self.held.append(message)  # the client, like the Java client, would refuse the acknowledgement
+        elif self.draining or drawn < step["ack"] / 100:
             if step["cumulative"] and not self._consumer.individual:
                 self.held = []
                 self._consumer.acknowledge_cumulative(message.id)
@@ -239,12 +241,16 @@ class ConsumerApplication:
 
     def acknowledge(self, count: int) -> None:
         """Acknowledge messages that are held, oldest first."""
+        if self._unsubscribing:
+            return
         some, self.held = self.held[:count], self.held[count:]
         self._call(lambda: [self._consumer.acknowledge(message.id) for message in some])
 
     def redeliver(self, count: int) -> None:
         """Return messages that are held, or all unacknowledged messages if ``count`` is 0."""
         if not count:
+            if self._unsubscribing:
+                return  # the client, like the Java client, would ignore the request
             self.held = []
             self._call(lambda: self._consumer.redeliver_unacknowledged())
             return
@@ -267,6 +273,8 @@ class ConsumerApplication:
                 self.closed = True
             elif self.closed:
                 self.close()
+            elif self.draining:
+                self.drain()
 
         self._unsubscribing = True
         self.client.turn(lambda: self._consumer.unsubscribe(done))

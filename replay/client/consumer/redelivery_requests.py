@@ -9,7 +9,8 @@ Rules of this file (ConsumerImpl.redeliverUnacknowledgedMessages; 4.2.4)
    partition or batch index. Dead letter candidates are sent to the dead letter topic instead. A command is sent after
    the candidates among its ids have been handled.
 3. If the consumer is not subscribed, no command is sent: the broker redelivers everything to a consumer that
-   reconnects.
+   reconnects. While UNSUBSCRIBE or CLOSE_CONSUMER has no response, a request for individual messages closes the
+   connection for this purpose, and a request for all messages is lost.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ def redeliver_some(consumer: Consumer, ids: set[ClientMessageId]) -> None:
         return
     connection = consumer.connected
     if connection is None:
+        if consumer.state is State.CLOSING and consumer.connection is not None:
+            consumer.connection.close(ClientFailure("Disconnected", "closed to request redelivery"))
         return
     waiting = consumer.queue.remove(ids)
     ordered = sorted(ids)

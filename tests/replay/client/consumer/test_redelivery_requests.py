@@ -69,6 +69,21 @@ def test_a_command_has_at_most_1000_ids(network, subscribe):
     assert [len(ids) for ids, _ in requested(network)] == [1000, 1000, 1]
 
 
+def test_a_request_during_an_unsubscribe_closes_the_connection(network, subscribe):
+    """A refused UNSUBSCRIBE must not lose the request."""
+    consumer = subscribe("Shared", 1)
+    other = network.subscribe(subscriptionType="Shared", receiverQueueSize=1)
+    network.deliver_all()
+    message = consumer.receive()
+    failures = []
+    consumer.unsubscribe(failures.append)
+    consumer.redeliver({message.id})
+    network.run(2000)
+    assert [failure.error for failure in failures] == ["Disconnected"]
+    assert requested(network) == []
+    assert [one.id for one in (consumer.receive(), other.receive()) if one is not None] == [message.id]
+
+
 def test_nothing_is_sent_without_a_connection(network, subscribe):
     consumer = subscribe("Shared")
     network.cut()
