@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pcli.cli.common.input_notes import InputNotes, no_frames_text
 from pcli.cli.common.output import Exit, counted, say
+from pcli.codec.errors import LocalError
 from pcli.codec.observe.bit_set import Bits
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class CaptureReading:
 
     files: Sequence[str] = ()
     interface: str = ""
+    capture_filter: str = ""
+    """The BPF filter of a live capture; "" captures every packet."""
     filter: str = ""
     options: ReadOptions | None = None
     """The options of the capture reader, except ``ends`` and ``totals``."""
@@ -72,6 +75,8 @@ class CaptureReading:
     """The connections of all frames, if the inputs are read more than once."""
 
     def __post_init__(self) -> None:
+        if self.capture_filter and not self.interface:
+            raise LocalError("-f filters the packets of a live capture and requires -i; -Y filters frames")
         self.contents = self.contents or contents_for(self.filter)
 
     def facts(self) -> Generator[Facts, None, None]:
@@ -172,7 +177,6 @@ class CaptureReading:
 
     def inputs(self) -> list[Input]:
         """Return the opened inputs, each positioned at its start."""
-        from pcli.codec.errors import LocalError
         from pcli.replay.sources.capture_sources import Input, open_inputs, open_interface
         from pcli.replay.sources.live_streams import SpooledStream, StartNotifier
 
@@ -186,7 +190,7 @@ class CaptureReading:
         else:
             if self.files or self.both_passes:
                 raise LocalError("-i captures live: it cannot be combined with -r or -2")
-            live = self._stack.enter_context(open_interface(self.interface))
+            live = self._stack.enter_context(open_interface(self.interface, self.capture_filter))
             if not self.silent:
                 live = cast(BinaryIO, StartNotifier(live, self._listening))
             if self.rewindable:
@@ -252,7 +256,6 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
     """Return a decoder of payloads with the keys in these PEM files. Raises LocalError if a file cannot be read."""
     from pathlib import Path
 
-    from pcli.codec.errors import LocalError
     from pcli.codec.observe.payload_contents import Contents
     from pcli.replay.sources.lazy_file import reason_of
 

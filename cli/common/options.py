@@ -13,6 +13,7 @@ from pcli.cli.common.output import say
 from pcli.cli.common.times import TimeFormat
 
 __all__ = [
+    "CaptureFilter",
     "Captures",
     "ConnectionFilter",
     "DecodeAs",
@@ -67,6 +68,10 @@ MoreFiles = Annotated[
 ]
 Interface = Annotated[
     str, typer.Option("-i", "--interface", metavar="IFACE", help="Capture live from this interface, until Ctrl-C.")
+]
+CaptureFilter = Annotated[
+    str,
+    typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter of -i, for example 'tcp port 6650'."),
 ]
 Output = Annotated[
     TextOrJson,

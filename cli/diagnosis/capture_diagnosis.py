@@ -82,6 +82,7 @@ class DiagnosisRun:
 
     files: Sequence[str]
     interface: str
+    capture_filter: str
     options: ReadOptions
     rules: RuleSettings
     filter: str = ""
@@ -103,7 +104,12 @@ class DiagnosisRun:
         rules = self.rules
         self.diagnosis = Diagnosis(rules.only, ignore=rules.ignore, thresholds=rules.thresholds)
         self.reading = CaptureReading(
-            self.files, self.interface, options=self.options, system=True, rewindable=not self.interface
+            self.files,
+            self.interface,
+            self.capture_filter,
+            options=self.options,
+            system=True,
+            rewindable=not self.interface,
         )
         self.reading.on_note, self.reading.on_end = self.diagnosis.note, self.diagnosis.ended
         self.lines = FrameLines(self.filter)

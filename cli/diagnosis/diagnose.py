@@ -10,6 +10,7 @@ import typer
 from pcli.cli.common.completion import complete_filter, complete_rule, complete_severity_or_rule
 from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token, security
 from pcli.cli.common.options import (
+    CaptureFilter,
     DecodeAs,
     Files,
     Interface,
@@ -35,6 +36,7 @@ def diagnose(
     read: Files = None,
     more: MoreFiles = None,
     interface: Interface = "",
+    capture_filter: CaptureFilter = "",
     filter_: Annotated[
         str,
         typer.Option(
@@ -133,7 +135,7 @@ def diagnose(
 
     def run_of(files: list[str]) -> capture_diagnosis.DiagnosisRun:
         return capture_diagnosis.DiagnosisRun(
-            files, interface, options, rules, filter_, color=not no_color, packet_numbers=packet_numbers
+            files, interface, capture_filter, options, rules, filter_, color=not no_color, packet_numbers=packet_numbers
         )
 
     if compare:

@@ -9,6 +9,7 @@ import typer
 
 from pcli.cli.common.completion import complete_field
 from pcli.cli.common.options import (
+    CaptureFilter,
     DecodeAs,
     Files,
     Filter,
@@ -41,6 +42,7 @@ def dissect(
     read: Files = None,
     more: MoreFiles = None,
     interface: Interface = "",
+    capture_filter: CaptureFilter = "",
     filter_: Filter = "",
     output: Annotated[
         _Format,
@@ -108,6 +110,7 @@ def dissect(
         rewindable=bool(write),
         files=named_files(read, more),
         interface=interface,
+        capture_filter=capture_filter,
         filter=filter_,
         options=read_options(decode_as, keylog, live=bool(interface)),
         system=system,

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token
-from pcli.cli.common.options import DecodeAs, Files, Interface, KeyLogFile, MoreFiles, PacketNumbers, named_files
+from pcli.cli.common.options import (
+    CaptureFilter,
+    DecodeAs,
+    Files,
+    Interface,
+    KeyLogFile,
+    MoreFiles,
+    PacketNumbers,
+    named_files,
+)
 from pcli.cli.common.output import Exit, write_line
 from pcli.cli.common.reading_options import read_options
 from pcli.codec.errors import LocalError
@@ -26,6 +35,7 @@ def top(
     read: Files = None,
     more: MoreFiles = None,
     interface: Interface = "",
+    capture_filter: CaptureFilter = "",
     broker: Annotated[
         str,
         typer.Option(
@@ -71,7 +81,11 @@ def top(
 
     files = named_files(read, more)
     reading = CaptureReading(
-        files=files, interface=interface, options=read_options(decode_as, keylog, live=bool(interface)), silent=True
+        files=files,
+        interface=interface,
+        capture_filter=capture_filter,
+        options=read_options(decode_as, keylog, live=bool(interface)),
+        silent=True,
     )
     proof = security(token, basic, tls_trust, tls_cert, tls_key)
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None

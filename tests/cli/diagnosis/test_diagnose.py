@@ -220,8 +220,8 @@ def test_an_invalid_filter_is_reported_first(pcli, tmp_path):
 @pytest.mark.slow
 def test_live_findings_are_printed_once_as_they_arise(broker, listening):
     arguments = ["--only", "subscribe-refused", "-Y", 'pulsar.subscription == "taken-live"', "--fail-on", "error"]
-    process = listening("diagnose", *arguments)
     host, _, port = broker.service_url.rpartition("/")[2].partition(":")
+    process = listening("diagnose", "-f", f"tcp port {port}", *arguments)
     with socket.create_connection((host, int(port))) as line:
         line.sendall(push_frame(pb.CommandConnect(client_version="live", protocol_version=20)))
         line.sendall(push_frame(pb.CommandLookupTopic(topic=TOPIC, request_id=1)))

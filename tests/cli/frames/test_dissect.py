@@ -300,23 +300,28 @@ def test_unwritable_output(pcli, small_captures):
 
 @pytest.mark.slow
 def test_a_live_interface(listening):
-    """Real packets on loopback, with any available capture program."""
-    process = listening("dissect")
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    """Real packets on loopback, with any available capture program. -f excludes the traffic of other programs."""
+    server = socket.create_server(("127.0.0.1", 0))
+    process = listening("dissect", "-f", f"tcp port {server.getsockname()[1]}")
+    with server, socket.create_connection(server.getsockname()) as client:
         accepted, (_, port) = server.accept()
         with accepted:
             client.sendall(push_frame(pb.CommandConnect(client_version="live", protocol_version=21)))
             accepted.recv(1000)
             accepted.sendall(push_frame(pb.CommandConnected(server_version="fake", protocol_version=21)))
             client.recv(1000)
-            # Other programs may also use this interface.
-            ours = (line for line in process.stdout if f" 127.0.0.1:{port} " in line)
-            assert "→ CONNECT              live  v21" in next(ours)
-            assert "← CONNECTED            fake  v21" in next(ours)
+            assert f" 127.0.0.1:{port} → CONNECT              live  v21" in process.stdout.readline()
+            assert f" 127.0.0.1:{port} ← CONNECTED            fake  v21" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert "Traceback" not in err
+
+
+def test_a_capture_filter_requires_a_live_capture(pcli, small_captures):
+    ran = pcli("dissect", "-r", small_captures / SHARED, "-f", "tcp port 6650")
+    assert ran.code == 2
+    assert ran.err == "pcli: -f filters the packets of a live capture and requires -i; -Y filters frames\n"
 
 
 def hashes(capture):

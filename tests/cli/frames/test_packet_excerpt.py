@@ -134,7 +134,7 @@ def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
             raise KeyboardInterrupt
 
     @contextmanager
-    def open_interface(name):
+    def open_interface(name, capture_filter):
         opened.append(name)
         if not began:
             raise KeyboardInterrupt
