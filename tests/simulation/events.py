@@ -106,13 +106,15 @@ class EventActions:
         return True
 
     def _restart(self, step: dict[str, Any]) -> bool:
-        network = self._network
-        network.refuses_until = network.now + min(step["ms"], _MAX_DOWN_MS)
-        network.history.mark("restart", network.now)
-        how = step["which"] % 3
-        if how:
-            network.kill(written=how == 1)
+        network, down_ms = self._network, min(step["ms"], _MAX_DOWN_MS)
+        how = ("regular", "kill", "kill_in_a_write")[step["which"] % 3]
+        if how == "kill":
+            network.kill(down_ms, written=True)
+        elif how == "kill_in_a_write":
+            network.kill_in_next_write(down_ms)
         else:
+            network.refuses_until = network.now + down_ms
+            network.history.mark("restart", network.now)
             network.change(_close_connections)
             network.change(_reload)
         return True
@@ -134,7 +136,7 @@ class EventActions:
     def heal(self) -> None:
         """End all faults."""
         network = self._network
-        network.refuses_until = 0
+        network.heal()
         for link in network.links:
             for direction in (link.to_broker, link.to_client):
                 direction.held_until = min(direction.held_until, network.now)

@@ -270,7 +270,7 @@ class Run:
                 self.network.broker.policies.unset_namespace("public/default", policy["name"])
         if any(step["do"] == "transaction" for step in self.plan.steps):
             # The coordinator ends open transactions only while a client has connected to it.
-            step = {"messages": 0, "acks": 0, "action": "COMMIT"}
+            step = {"messages": 0, "acks": 0, "action": "COMMIT", "think_ms": 0}
             self.transactions.append(TransactionClient(self.network, len(self.transactions), "", step))
         self.network.run(_ROUND_MS)
         for consumer in self.consumers.values():

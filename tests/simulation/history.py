@@ -76,8 +76,10 @@ class WireFrame:
 class RestoredCursor:
     """The acknowledgements of a subscription that a start of the broker has restored."""
 
-    def __init__(self, cursor: Any, end: int) -> None:
+    def __init__(self, cursor: Any, end: int, *, complete: bool) -> None:
         """``end`` is the offset after the last entry."""
+        self.complete = complete
+        """Whether all changes were written before the kill."""
         self.start = cursor.mark_delete + 1
         self.acked = {offset for offset in range(self.start, end) if cursor.is_deleted(offset)}
         """Offsets of acknowledged entries at or after ``start``."""
@@ -207,7 +209,7 @@ class History:
             if topic in ("", subscription.topic):
                 subscription.frames.append(one)
 
-    def restarted(self, broker: Broker, now: int) -> None:
+    def restarted(self, broker: Broker, now: int, *, complete: bool) -> None:
         """Forget the entries that a killed broker has lost, and record the restored cursors as bodies of events."""
         self.broker = broker
         for name, known in self.stored.items():
@@ -223,7 +225,7 @@ class History:
             if log.ended is not None and log.ended.lost and found is not None:
                 log.ended = None
             if log.durable and log.is_persistent and log.ended is None:
-                body = None if found is None else RestoredCursor(found.cursor, topic.ledger.next)
+                body = None if found is None else RestoredCursor(found.cursor, topic.ledger.next, complete=complete)
                 one = self._add(now, -1, "restored", body, None, from_client=False)
                 log.frames.append(one)
                 if body is None and log.created.lost:

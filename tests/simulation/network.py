@@ -29,6 +29,7 @@ __all__ = ["START", "Network", "Timed"]
 START = 1_700_000_000_000
 _CONNECT_MS = 2
 _WRITE_MS = (0, 0, 1, 3, 10)
+_KILL_MS = 300
 _FLUSH_MS = 1000
 """The interval in which changes are written that no response waits for."""
 
@@ -71,6 +72,7 @@ class Network:
         self._written = 0
         self._writing: Batch | None = None
         self._flushing = False
+        self._kill_pending: Callable[[], None] | None = None
         self.held.clear()
         urls = {"service_url": "pulsar://127.0.0.1:6650", "http_url": "http://127.0.0.1:8080"}
         return Broker(Settings(**self._settings), storage=self._storage, now=self.now, **urls)
@@ -199,7 +201,10 @@ class Network:
             return
         if storage.required > self._written:
             self._writing = storage.seal()
-            self.at(self.now + self._random.choice(_WRITE_MS), lambda: self._finish_write(storage))
+            end = self.now + self._random.choice(_WRITE_MS)
+            if self._kill_pending is not None:
+                self.at(self._random.randint(self.now, end), self._kill_pending)
+            self.at(end, lambda: self._finish_write(storage))
         elif storage.dirty and not self._flushing:
             self._flushing = True
             self.at(self.now + _FLUSH_MS, lambda: self._flush(storage))
@@ -225,11 +230,29 @@ class Network:
             storage.require()
             self._write()
 
-    def kill(self, *, written: bool) -> None:
-        """Kill the broker and start it again. ``written`` means that all changes are written before.
+    def kill_in_next_write(self, down_ms: int) -> None:
+        """Kill the broker while it writes its next batch, or after 300 ms without a batch, and start it again."""
 
-        Otherwise the batch that is being written is lost or not, and all later changes are lost.
+        def kill() -> None:
+            if self._kill_pending is kill:
+                self.kill(down_ms, written=False)
+
+        self._kill_pending = kill
+        self.at(self.now + _KILL_MS, kill)
+
+    def heal(self) -> None:
+        """Accept connections, and do not kill the broker any more."""
+        self.refuses_until = 0
+        self._kill_pending = None
+
+    def kill(self, down_ms: int, *, written: bool) -> None:
+        """Kill the broker and start it again; it accepts connections after ``down_ms``.
+
+        ``written`` means that all changes are written before. Otherwise the batch that is being written is lost or not,
+        and all later changes are lost.
         """
+        self.refuses_until = self.now + down_ms
+        self.history.mark("kill", self.now)
         if written or self._random.random() < 0.5:
             self._write_now()
         if written:
@@ -246,7 +269,7 @@ class Network:
         self.broker = self._start_broker()
         self.broker.failures = failures
         self.change(_load_topics)
-        self.history.restarted(self.broker, self.now)
+        self.history.restarted(self.broker, self.now, complete=written)
         for link in links:
             link.cut(broker=False)
 

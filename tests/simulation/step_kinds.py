@@ -39,6 +39,8 @@ EVENTS = (
     "policy",
     "policy",
     "restart",
+    "restart",
+    "restart",
     "outage",
 )
 """The kinds of events, repeated by weight."""
@@ -120,6 +122,7 @@ def transaction(model: Model, drawn: Numbers) -> Step:
         "messages": drawn.pick((3, 1, 0)),
         "acks": drawn.pick((0, 2, 4)),
         "action": drawn.pick(("COMMIT", "COMMIT", "ABORT", "NONE")),
+        "think_ms": drawn.pick((40, 40, 3000)),
         "type": drawn.pick(("Shared", "Exclusive", "Key_Shared", "Failover")),
     }
 

@@ -17,26 +17,36 @@ __all__ = ["TransactionClient"]
 _ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
 _TTL_MS = 10_000
 _WAIT_MS = 200
-_THINK_MS = 40
+_RECONNECT_MS = 500
+_MAX_CONNECTIONS = 12
 
 
 class TransactionClient:
     """A process that opens a transaction, sends and acknowledges messages in it, and ends it.
 
-    If its connection ends, it stops; the coordinator then aborts the transaction at its timeout.
+    If its connection ends before the last acknowledgement, it stops; the coordinator then aborts the transaction at its
+    timeout. If it ends later, the client ends the transaction over a new connection.
     """
 
     def __init__(self, network: Network, number: int, topic: str, step: dict[str, Any]) -> None:
         self.network, self.number, self.topic, self.step = network, number, topic, step
-        self.session = ClientSession()
         self.done = False
         self._messages: list[Any] = []
-        self._waits_for: Any = None
-        self._program = self._run()
-        next(self._program)
-        self._link = network.connect(self, self)
+        self._to_end: dict[str, int] | None = None
+        """The id of the transaction, when nothing remains but to end it."""
+        self._connections = 0
+        self._connect(self._run())
 
     # -- connection ----------------------------------------------------------------------------------------------------
+
+    def _connect(self, program: Generator[Any, Any, None]) -> None:
+        """Open a connection and run a program over it."""
+        self.session = ClientSession()
+        self._waits_for: Any = None
+        self._program = program
+        next(program)
+        self._connections += 1
+        self._link = self.network.connect(self, self)
 
     def opened(self, link: Link) -> None:
         """Start the handshake."""
@@ -46,20 +56,31 @@ class TransactionClient:
 
     def received(self, link: Link, data: bytes) -> None:
         """Process the responses and messages."""
+        if link is not self._link:
+            return
         for event in self.session.receive(data):
             if event.name == "MESSAGE":
                 self._messages.append(event.body.message_id)
             elif event.name in ("CLOSE_CONSUMER", "CLOSE_PRODUCER"):
-                self._stop()
+                if self._to_end is None:
+                    self._stop()
             elif event.name == self._waits_for or (event.request is not None and event.request is self._waits_for):
                 self._next(event)
         if link.client_open:
             link.write(self.session.output(), from_client=True)
 
     def ended(self, link: Link, reason: str) -> None:
-        """Stop."""
-        del link, reason
-        self.done = True
+        """Stop, or reconnect to end the transaction."""
+        del reason
+        if self.done or link is not self._link:
+            return
+        transaction = self._to_end
+        if transaction is None or self._connections == _MAX_CONNECTIONS:
+            self.done = True
+        else:
+            self.network.at(
+                self.network.now + _RECONNECT_MS, lambda: self._connect(self._end_over_new_connection(transaction))
+            )
 
     def _stop(self) -> None:
         if not self.done:
@@ -77,14 +98,15 @@ class TransactionClient:
             return
         if isinstance(wanted, int):
             self._waits_for = None
-            self.network.at(self.network.now + wanted, lambda: self._wake())
+            program = self._program
+            self.network.at(self.network.now + wanted, lambda: self._wake(program))
         else:
             body, entry = wanted
             self._waits_for = self.session.send(body, entry)
             self._link.write(self.session.output(), from_client=True)
 
-    def _wake(self) -> None:
-        if not self.done:
+    def _wake(self, program: Generator[Any, Any, None]) -> None:
+        if not self.done and program is self._program and self._link.client_open:
             self._next(None)
 
     # -- program -------------------------------------------------------------------------------------------------------
@@ -93,8 +115,7 @@ class TransactionClient:
         """Yield commands, and receive their responses; yield numbers to wait for so many milliseconds."""
         yield
         step = self.step
-        yield pb.CommandLookupTopic(topic=_ASSIGN), b""
-        yield pb.CommandTcClientConnectRequest(tc_id=0), b""
+        yield from self._connect_to_coordinator()
         opened = (yield pb.CommandNewTxn(txn_ttl_millis=_TTL_MS, tc_id=0), b"").body
         if opened.HasField("error"):
             return
@@ -108,9 +129,23 @@ class TransactionClient:
             yield from self._send(step["messages"], bits)
         if step["acks"]:
             yield from self._acknowledge(step["acks"], bits)
-        yield _THINK_MS
         if step["action"] != "NONE":
-            yield pb.CommandEndTxn(txn_action=pb.TxnAction.Value(step["action"]), **bits), b""
+            self._to_end = bits
+            yield step["think_ms"]
+            yield self._end(bits)
+
+    def _end_over_new_connection(self, bits: dict[str, int]) -> Generator[Any, Any, None]:
+        """End the transaction over a new connection."""
+        yield
+        yield from self._connect_to_coordinator()
+        yield self._end(bits)
+
+    def _connect_to_coordinator(self) -> Generator[Any, Any, None]:
+        yield pb.CommandLookupTopic(topic=_ASSIGN), b""
+        yield pb.CommandTcClientConnectRequest(tc_id=0), b""
+
+    def _end(self, bits: dict[str, int]) -> tuple[pb.CommandEndTxn, bytes]:
+        return pb.CommandEndTxn(txn_action=pb.TxnAction.Value(self.step["action"]), **bits), b""
 
     def _send(self, count: int, bits: dict[str, int]) -> Generator[Any, Any, None]:
         for index in range(count):

@@ -128,7 +128,7 @@ def redelivery_counts_never_decrease(run: Run) -> Iterator[Violation]:
         replay = SubscriptionReplay(run.history, log, ends)
         least: dict[int, int] = {}
         for frame in replay.walk():
-            if not replay.attached or frame.name in ("unload", "restart", "sought"):
+            if not replay.attached or frame.name in ("unload", "restart", "kill", "sought"):
                 least.clear()
             if frame.name == "REDELIVER_UNACKNOWLEDGED_MESSAGES" and frame.session.individual:
                 for offset in replay.returned(frame):

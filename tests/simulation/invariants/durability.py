@@ -16,9 +16,10 @@ __all__ = ["confirmed_state_survives_a_kill"]
 
 
 def confirmed_state_survives_a_kill(run: Run) -> Iterator[Violation]:
-    """A start restores every confirmed acknowledgement of every durable subscription, and no other ones.
+    """A start restores every confirmed acknowledgement of every durable subscription, and none that was never received.
 
-    An acknowledgement without a response, and one in a transaction whose commit was requested, can be restored or not.
+    If all changes were written before the kill, it restores every acknowledgement. Otherwise one without a response can
+    be restored or not. So can one in a transaction whose commit was requested.
     `every_receipt_is_a_stored_message` checks the entries.
     """
     ends = TransactionEnds(run.history)
@@ -38,9 +39,12 @@ def _wrong(replay: SubscriptionReplay, frame: WireFrame) -> str:
     restored = frame.body
     if restored is None:
         return "" if replay.log.ended is frame else "it does not exist any more"
-    for offset, left in replay.confirmed.items():
+    required = replay.confirmed
+    if restored.complete:
+        required = required | replay.bits | dict.fromkeys(replay.acked, 0)
+    for offset, left in required.items():
         if offset >= restored.start and offset not in restored.acked and restored.bits.get(offset, -1) & ~left:
-            return f"the acknowledgement of entry {offset} was confirmed and is lost"
+            return f"the acknowledgement of entry {offset} was confirmed or written, and is lost"
     for offset in range(replay.start, len(replay.entries)):
         if offset < restored.start or offset in restored.acked:
             entry = replay.entries[offset]

@@ -10,6 +10,7 @@ from simulation.invariants.violation import Violation
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:
     from simulation.execution import Run
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pcli.codec.capture.frames import CapturedFrame, Stream
 
 __all__ = ["FrameTracker", "tracker_has_the_state_of_the_broker"]
+
+_REDELIVER = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
 
 
 class FrameTracker:
@@ -26,12 +29,19 @@ class FrameTracker:
         self.tracker = Tracker()
         self.changed: set[int] = set()
         """The connections with frames since the last comparison."""
+        self.redelivered: set[int] = set()
+        """The connections with a REDELIVER_UNACKNOWLEDGED_MESSAGES in this turn."""
+        self.crossed: set[int] = set()
+        """The connections where this command passed messages that the broker had not sent yet."""
         self._observer = Observer()
 
     def see(self, frame: CapturedFrame) -> None:
         """Process a frame."""
-        self.tracker.see(self._observer.see(frame))
+        facts = self._observer.see(frame)
+        self.tracker.see(facts)
         self.changed.add(frame.stream.number)
+        if frame.type == _REDELIVER:
+            self.redelivered.add(frame.stream.number)
 
     def ended(self, stream: Stream, time_ns: int, *, from_client: bool) -> None:
         """Process the end of a connection."""
@@ -44,12 +54,18 @@ def tracker_has_the_state_of_the_broker(run: Run) -> Iterator[Violation]:
 
     Permits include those that the broker stores while the consumer is blocked (Consumer.java). The unacknowledged
     messages of a subscription that transactions use depend on the order of the broker's threads and are not compared.
+    Nor is a connection after a REDELIVER_UNACKNOWLEDGED_MESSAGES that arrives while the broker holds messages for it:
+    no capture shows which of them the command returns.
     """
     observed: FrameTracker | None = run.observed
-    if observed is None or run.network.held:
+    if observed is None:
+        return
+    redelivered, observed.redelivered = observed.redelivered, set()
+    if held := run.network.held:
+        observed.crossed |= redelivered & {connection.client_socket.number for _, connection, _, _ in held}
         return
     changed, observed.changed = observed.changed, set()
-    for number in changed:
+    for number in changed - observed.crossed:
         if not run.network.links[number].broker_open:
             continue
         connection = run.network.links[number].broker_connection
