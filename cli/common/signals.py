@@ -1,15 +1,16 @@
-"""Ctrl-C and SIGTERM in commands that run until they are stopped, as a threading event or in an asyncio loop."""
+"""Ctrl-C and SIGTERM in commands that run until they are stopped, in the main thread or in an asyncio loop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import select
 import signal
-import threading
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-__all__ = ["StopRequest", "Stopped", "stop_event"]
+__all__ = ["StopEvent", "StopRequest", "Stopped"]
 
 _T = TypeVar("_T")
 
@@ -19,12 +20,29 @@ _FLUSH: Final = 10.0
 """Seconds to finish pending work after Ctrl-C."""
 
 
-def stop_event() -> threading.Event:
-    """Return an event that Ctrl-C and SIGTERM set."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
+class StopEvent:
+    """An event that Ctrl-C and SIGTERM set, and that any thread can set and wait for.
+
+    A signal writes to a pipe, which is open until the process ends. A lock instead of the pipe would not be safe: the
+    main thread can own the lock when the handler runs, and a signal that the kernel delivers to another thread does not
+    interrupt a wait for a lock.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, lambda *_: None)
+
+    def set(self) -> None:
+        """Set the event."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._writer, b"\0")
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the event is set, or for this time. Return whether it is set."""
+        return bool(select.select([self._reader], [], [], seconds)[0])
 
 
 class Stopped(Exception):  # noqa: N818  (not an error)

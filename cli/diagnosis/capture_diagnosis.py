@@ -35,6 +35,7 @@ from pcli.cli.diagnosis.frame_lines import FrameLines
 
 if TYPE_CHECKING:
     from pcli.cli.common.admin_api import AdminApi
+    from pcli.cli.common.signals import StopEvent
     from pcli.cli.diagnosis.rule_settings import RuleSettings
     from pcli.codec.capture import ReadOptions
     from pcli.codec.observe.diagnosis import Diagnosis
@@ -204,7 +205,7 @@ def _listen(
         watcher.join()
 
 
-def repeat(look: Callable[[], None], stop: threading.Event) -> None:
+def repeat(look: Callable[[], None], stop: threading.Event | StopEvent) -> None:
     """Call ``look`` every second until ``stop`` is set."""
     while not stop.wait(_POLL_S):
         look()

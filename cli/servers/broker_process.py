@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.output import json_text, say
-from pcli.cli.common.signals import stop_event
+from pcli.cli.common.signals import StopEvent
 from pcli.cli.servers.server_output import open_log, print_urls
 from pcli.codec.errors import LocalError
 
@@ -91,7 +91,7 @@ class Run:
         """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
         if not (self.data or self.sync):
             raise LocalError("--no-sync requires --data DIR")
-        stop = stop_event()
+        stop = StopEvent()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
         broker = self._broker(log)

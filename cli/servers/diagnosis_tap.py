@@ -22,6 +22,7 @@ from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.observe.rules.finding_text import frames_text
 
 if TYPE_CHECKING:
+    from pcli.cli.common.signals import StopEvent
     from pcli.codec.capture.tap import Address
     from pcli.codec.observe.rules import Finding
 
@@ -61,7 +62,7 @@ class DiagnosisTap:
             packet = self._live.count
             self._diagnosis.ended(StreamEnd(stream, packet, time_ns, from_client, reset, refused=False, silent=silent))
 
-    def watch(self, stop: threading.Event) -> None:
+    def watch(self, stop: StopEvent) -> None:
         """Check open connections every second until ``stop`` is set."""
         threading.Thread(target=repeat, args=(self._poll, stop), daemon=True).start()
 

@@ -136,14 +136,14 @@ def _run(
 ) -> None:
     """Run the proxy. ``stated`` contains arguments of Proxy. Raises LocalError if an option or a file is invalid."""
     from pcli.cli.common.output import say
-    from pcli.cli.common.signals import stop_event
+    from pcli.cli.common.signals import StopEvent
     from pcli.cli.servers.server_output import open_log, print_urls
     from pcli.codec.errors import LocalError
     from pcli.codec.faults import Fault
     from pcli.replay.proxy import ByteFault, Proxy
     from pcli.replay.sources.lazy_file import reason_of
 
-    stop = stop_event()
+    stop = StopEvent()
     shown = open_log(log, filter_, stop, json=json)
     doctor = _doctor() if diagnose else None
     proxy = Proxy(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 from pcli.cli.common.output import json_text, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
+    from pcli.cli.common.signals import StopEvent
     from pcli.cli.servers.live_log import LiveLog
 
 __all__ = ["open_log", "print_urls"]
 
 
-def open_log(kind: str, filter_: str, stop: threading.Event, *, json: bool) -> LiveLog | None:
+def open_log(kind: str, filter_: str, stop: StopEvent, *, json: bool) -> LiveLog | None:
     """Return the log that prints ``frames`` or ``events`` on stdout, or None if ``kind`` is ``quiet``.
 
     ``stop`` is set when stdout is closed. Raises LocalError if the filter is invalid or combined with ``quiet``.
