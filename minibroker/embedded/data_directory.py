@@ -66,6 +66,8 @@ def check(directory: Path) -> Report:
             _load(database, report)
         except Refused as refused:
             report.problems.append(refused.text)
+        except sqlite3.Error as error:
+            report.problems.append(f"{database.path}: {error}")
     return report
 
 
@@ -75,16 +77,18 @@ def _require(directory: Path) -> None:
 
 
 def _integrity(path: Path) -> list[str]:
-    """Return what SQLite finds in the file."""
+    """Return what SQLite finds in the file. An empty file is not opened, because SQLite then deletes its log."""
+    if not path.stat().st_size:
+        return []
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
-            found = [f"{path}: {line}" for (text,) in connection.execute("PRAGMA integrity_check") for line in [text]]
+            lines = [line for (text,) in connection.execute("PRAGMA integrity_check") for line in text.splitlines()]
         finally:
             connection.close()
     except sqlite3.Error as error:
         return [f"{path}: {error}"]
-    return [] if found == [f"{path}: ok"] else found
+    return [f"{path}: {line}" for line in lines if line not in ("ok", "*** in database main ***")]
 
 
 @contextmanager

@@ -10,7 +10,8 @@ Rules of this file
    ``sync``, the mode is NORMAL: a batch survives the end of the process, but not the loss of power.
 4. The table ``starts`` contains the number of the first entry that is not trimmed, by storage. Blocks before it are
    deleted in slices, with later batches or by `collect`. The file shrinks when more than a quarter of it is free.
-5. One thread calls `write` and `collect`; another thread may read at the same time.
+5. A directory whose write-ahead log is damaged is refused, unless commits are not synchronized (without ``sync``).
+6. One thread calls `write` and `collect`; another thread may read at the same time.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.broker_storage import Batch
+from pcli.minibroker.storage.write_ahead_log import damage
 
 __all__ = ["FILE", "FORMAT", "SqliteDatabase", "StoredBlock"]
 
@@ -134,15 +136,20 @@ class SqliteDatabase:
             raise LocalError(f"{directory}: {(error.strerror or str(error)).lower()}") from None
         with ExitStack() as stack:
             stack.enter_context(closing(_lock(directory)))
+            if sync and (reason := damage(self.path, _PAGE)):
+                raise self._damaged(reason)
             try:
                 self._writer = stack.enter_context(closing(_open(self.path, sync=sync)))
                 self._reader = stack.enter_context(closing(_connect(self.path)))
                 self._trimmed = dict(self._writer.execute("SELECT storage, first FROM starts"))
                 """The starts of the storages that can have blocks to delete."""
             except sqlite3.Error as error:
-                text = f"{error}. Nothing was changed; pcli broker --check {directory} describes the damage"
-                raise LocalError(f"{self.path}: {text}") from None
+                raise self._damaged(str(error)) from None
             self._files = stack.pop_all()
+
+    def _damaged(self, reason: str) -> LocalError:
+        text = f"{reason}. Nothing was changed; pcli broker --check {self.directory} describes the damage"
+        return LocalError(f"{self.path}: {text}")
 
     @property
     def path(self) -> Path:
