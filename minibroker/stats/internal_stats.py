@@ -36,14 +36,14 @@ def internal_stats(topic: Topic) -> Json:
     ledger = topic.ledger
     if ledger is None:
         return _without_ledger(topic)
-    current = ledger.ledgers[-1]
+    current = None if ledger.closed else ledger.ledgers[-1]
     return {
         "entriesAddedCounter": ledger.entries_added,
         "numberOfEntries": ledger.next - ledger.first,
         "totalSize": ledger.total_size,
-        "currentLedgerEntries": current.counted_entries,
-        "currentLedgerSize": current.size,
-        "lastLedgerCreatedTimestamp": instant_text(current.created_ms),
+        "currentLedgerEntries": 0 if current is None else current.counted_entries,
+        "currentLedgerSize": 0 if current is None else current.size,
+        "lastLedgerCreatedTimestamp": instant_text(ledger.ledgers[-1].created_ms),
         "waitingCursorsCount": sum(one.waits for one in topic.subscriptions.values())
         + len(topic.shadow_replicators.by_name),
         "pendingAddEntriesCount": 0,
@@ -114,7 +114,7 @@ def _cursor(ledger: ManagedLedger, topic: Topic, cursor: ManagedCursor, subscrip
     ranges = cursor.deleted_ranges()
     waits = subscription is not None and subscription.waits
     replicated = subscription is not None and subscription.replicated
-    runs = ",".join(f"({position(ledger, first - 1)}..{position(ledger, last)}]" for first, last in ranges)
+    runs = ",".join(f"({_before(ledger, first)}..{position(ledger, last)}]" for first, last in ranges)
     return {
         "markDeletePosition": "{}:{}".format(*cursor.mark_delete_position),
         "readPosition": _read_position(ledger, cursor),
@@ -135,8 +135,19 @@ def _cursor(ledger: ManagedLedger, topic: Topic, cursor: ManagedCursor, subscrip
     }
 
 
+def _before(ledger: ManagedLedger, offset: int) -> str:
+    """Return the position before an entry in the same ledger; the entry id is -1 before the first entry."""
+    ledger_id, entry_id = ledger.position(offset)
+    return f"{ledger_id}:{entry_id - 1}"
+
+
 def _read_position(ledger: ManagedLedger, cursor: ManagedCursor) -> str:
-    return f"{ledger.ledgers[0].id}:-1" if cursor.is_at_start else position(ledger, cursor.read_position)
+    if cursor.is_at_start:
+        return f"{ledger.ledgers[0].id}:-1"
+    if cursor.follows_read:
+        ledger_id, entry_id = ledger.position(cursor.read_position - 1)
+        return f"{ledger_id}:{entry_id + 1}"
+    return position(ledger, cursor.read_position)
 
 
 def _without_ledger(topic: Topic) -> Json:

@@ -151,7 +151,9 @@ def _stored(topic: Topic, ledger: ManagedLedger | None, subscriptions: Json) -> 
         drops = _sums(subscriptions.values(), "msgDropRate")
         return {"topicCreationTimeStamp": 0, "lastPublishTimeStamp": 0, **drops}
     status = "Disabled" if topic.deduplication is None else "Enabled"
-    return {"deduplicationStatus": status, "lastPublishTimeStamp": ledger.last_add_ms}
+    # Without new entries since the topic was loaded, the time is that of the last entry (getLastMessagePublishTime).
+    published = ledger.last_add_ms or _published(ledger, ledger.next - 1)
+    return {"deduplicationStatus": status, "lastPublishTimeStamp": published}
 
 
 def _publisher(producer: Producer) -> Json:
@@ -388,7 +390,7 @@ def _size_left(subscription: Subscription) -> int:
 def _serialized_size(subscription: Subscription) -> int:
     """Return the stored size of the acknowledged ranges: bits in 64-bit words by ledger (LongListMap)."""
     ledger, cursor = subscription.topic.ledger, subscription.cursor
-    if ledger is None or cursor is None or not subscription.durable:
+    if ledger is None or cursor is None or not subscription.durable or not cursor.has_ledger:
         return 0
     offset, deleted = cursor.deleted_bits(subscription.topic.broker.settings.managedLedgerMaxUnackedRangesToPersist)
     size = 0

@@ -55,6 +55,7 @@ class ManagedCursor:
         "_initial",
         "_ledger",
         "_pages",
+        "_read_end",
         "_start",
         "_start_of_ledger",
         "ack_sets",
@@ -89,11 +90,10 @@ class ManagedCursor:
         if mark_delete == ledger.first - 1:
             self.skip_closed_ledger()
         self._initial: tuple[int, int] | None = mark_delete, 0
-        """The mark-delete position and the number of deleted entries when the cursor was loaded; None after a reset
-        or a move to the next ledger.
-        """
-        self._start = -1
-        """The read position after a seek to the first entry, or -1."""
+        """The mark-delete position and the number of deleted entries when the cursor was loaded, or None after a change
+        that is persisted although neither moves."""
+        self._start = self._read_end = -1
+        """The read position after a seek to the first entry and that after the last read, or -1."""
         self.changes: CursorChanges | None = None
         """What stores the changes; None if the cursor is not stored."""
 
@@ -110,6 +110,11 @@ class ManagedCursor:
         return self._start == self.read_position
 
     @property
+    def follows_read(self) -> bool:
+        """Whether the read position is that after the last read. It is then in the ledger of the entry before it."""
+        return self._read_end == self.read_position
+
+    @property
     def has_ledger(self) -> bool:
         """Whether the real broker would have opened a cursor ledger, as it does for the first change (State.Open)."""
         return (self.mark_delete, self._deleted) != self._initial
@@ -123,7 +128,7 @@ class ManagedCursor:
         if self.changes is not None and self.ack_sets:
             self.changes.all_changed()
         self.ack_sets.clear()
-        self._start = -1
+        self._start = self._read_end = -1
         self._initial = self.mark_delete, self._deleted
 
     def skip_closed_ledger(self) -> bool:
@@ -134,6 +139,8 @@ class ManagedCursor:
         following = self._ledger.ledger_from(self.mark_delete + 1)
         if following is not None and self._start_of_ledger != (self.mark_delete, following):
             self._start_of_ledger, self._initial = (self.mark_delete, following), None
+            if self.read_position <= self.mark_delete + 1:
+                self._read_end = -1
             return True
         return False
 
@@ -246,7 +253,7 @@ class ManagedCursor:
     def rewind(self) -> None:
         """Move the read position back to the first unacknowledged entry."""
         self.read_position = self.mark_delete + 1
-        self._start = -1
+        self._start = self._read_end = -1
 
     def seek(self, offset: int) -> None:
         """Move to ``offset``, or to the first entry if ``offset`` is -1.
@@ -260,6 +267,7 @@ class ManagedCursor:
         self.mark_delete, self.read_position = offset - 1, offset
         self._start = offset if to_start else -1
         self._start_of_ledger = self._initial = None
+        self._read_end = -1
         if offset == self._ledger.first:
             self.skip_closed_ledger()
         self.ack_sets.clear()
@@ -280,7 +288,7 @@ class ManagedCursor:
         if position <= self._highest or position <= self.mark_delete:
             return self._read_unacked(count, max_bytes, ledger.next)
         entries = ledger.read(position, count, max_bytes)
-        self.read_position = position + len(entries)
+        self.read_position = self._read_end = position + len(entries)
         return entries
 
     def read_before(self, end: int, count: int, max_bytes: int) -> list[Entry]:
@@ -308,6 +316,7 @@ class ManagedCursor:
                 entries += rest
                 position += len(rest)
         self.read_position = position
+        self._read_end = entries[-1].offset + 1 if entries else self._read_end
         return entries
 
     @property
@@ -335,23 +344,20 @@ class ManagedCursor:
     def deleted_ranges(self) -> list[tuple[int, int]]:
         """Return the first and last offset of each run of acknowledged entries after the mark-delete position."""
         ranges: list[tuple[int, int]] = []
-        if not self._deleted:
-            return ranges
         for number in sorted(self._pages):
-            offset, page = number << _SHIFT, self._defined(number)
+            offset, page, starts = number << _SHIFT, self._defined(number), self._starts(number)
             while page:
-                skip = (page & -page).bit_length() - 1
-                run = _trailing_ones(page >> skip)
-                _extend(ranges, offset + skip, offset + skip + run - 1)
-                offset += skip + run
-                page >>= skip + run
+                at = _lowest(page)
+                following = starts >> at + 1
+                run = min(_trailing_ones(page >> at), _lowest(following) + 1 if following else _PAGE)
+                first = offset + at if starts >> at & 1 else ranges.pop()[0]
+                ranges.append((first, offset + at + run - 1))
+                page = page >> at + run << at + run
         return ranges
 
     @property
     def deleted_range_count(self) -> int:
         """Number of runs of acknowledged entries after the mark-delete position."""
-        if not self._deleted:
-            return 0
         return sum(self._starts(number).bit_count() for number in self._pages)
 
     def deleted_bits(self, limit: int) -> tuple[int, bytes]:
@@ -416,10 +422,10 @@ class ManagedCursor:
         return self._pages[number] if undefined <= 0 else self._pages[number] >> undefined << undefined
 
     def _starts(self, number: int) -> int:
-        """Return the bits of a page at which a run starts."""
+        """Return the bits of a page at which a run starts; a run ends with its ledger (OpenLongPairRangeSet)."""
         page = self._defined(number)
         before = self._defined(number - 1) >> _MASK if number - 1 in self._pages else 0
-        return page & ~(page << 1 | before)
+        return page & (~(page << 1 | before) | self._ledger.first_entries(number << _SHIFT, _PAGE))
 
     def _advance(self, offset: int) -> None:
         """Move the mark-delete position to ``offset`` and past the run after it.
@@ -469,7 +475,7 @@ class ManagedCursor:
         while at < end:
             page = self._pages.get(at >> _SHIFT, 0) >> (at & _MASK)
             if page:
-                return min(at + (page & -page).bit_length() - 1, end) - offset
+                return min(at + _lowest(page), end) - offset
             at = (at | _MASK) + 1
         return count
 
@@ -479,12 +485,9 @@ def _trailing_ones(page: int) -> int:
     return (page + 1 & ~page).bit_length() - 1
 
 
-def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Append a range, or merge it with the last range if the two are adjacent."""
-    if ranges and ranges[-1][1] == first - 1:
-        ranges[-1] = ranges[-1][0], last
-    else:
-        ranges.append((first, last))
+def _lowest(bits: int) -> int:
+    """Return the number of the lowest one bit."""
+    return (bits & -bits).bit_length() - 1
 
 
 def _drop(pages: dict[int, int], low: int, high: int) -> None:

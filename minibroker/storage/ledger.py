@@ -15,7 +15,7 @@ Source of the rules: ManagedLedgerImpl, ManagedLedgerConfig, OpFindNewest, Entry
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -118,6 +118,7 @@ class ManagedLedger:
         "_new_ledger_id",
         "_settings",
         "_storage",
+        "closed",
         "entries_read",
         "first",
         "followers",
@@ -167,6 +168,8 @@ class ManagedLedger:
         """Time of the last append, or 0."""
         self._deleted_up_to: tuple[int, int] | None = None
         """Position of the last deleted entry, or None if the topic was loaded since then."""
+        self.closed = self.terminated
+        """Whether the topic was loaded after its termination. The last ledger is then not open, even for statistics."""
         if self.terminated:
             self._current = self.ledgers[-1]
         else:
@@ -282,6 +285,12 @@ class ManagedLedger:
         ledger = self.ledgers[max(0, self._index(offset))]
         return ledger.id if ledger.base == offset else None
 
+    def first_entries(self, offset: int, count: int) -> int:
+        """Return the first entries of ledgers among ``count`` offsets, as bits."""
+        low = bisect_left(self.ledgers, offset, key=_base)
+        high = bisect_left(self.ledgers, offset + count, key=_base)
+        return sum(1 << one.base - offset for one in self.ledgers[low:high])
+
     def offset_of(self, ledger_id: int, entry_id: int) -> int | None:
         """Return the offset of an entry, or None if it never existed, was deleted, or does not exist yet."""
         ledger = self._current
@@ -303,6 +312,8 @@ class ManagedLedger:
         """Close the ledger and open the next one, as an unload does. A terminated topic keeps its ledger."""
         self._loaded_at = self.next
         self._deleted_up_to = None
+        self.last_add_ms = 0
+        self.closed = self.terminated
         if not self.terminated:
             self._open_next(now)
 

@@ -43,7 +43,7 @@ class ShadowManagedLedger(ManagedLedger):
         self._by_id, self.ledgers = {}, []
         self.followers = []
         self.entries_read = 0
-        self.terminated = False
+        self.terminated = self.closed = False
         self.last_add_ms = 0
         self._deleted_up_to = None
         self.first = self.next = source.first

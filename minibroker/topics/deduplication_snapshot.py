@@ -45,11 +45,9 @@ class DeduplicationSnapshot:
         """A function that is called when the position has moved."""
 
     def entries(self) -> Iterator[Entry]:
-        """Return the entries after the position."""
-        offset = self.cursor.mark_delete + 1
-        while entries := self._ledger.read(offset, _READ_ENTRIES, _READ_BYTES):
+        """Read the entries after the position."""
+        while entries := self.cursor.read(_READ_ENTRIES, _READ_BYTES):
             yield from entries
-            offset = entries[-1].offset + 1
 
     def entry_stored(self, now: int) -> None:
         """Count a stored entry; take a snapshot after every brokerDeduplicationEntriesInterval entries."""

@@ -5,7 +5,8 @@ Rules of this file
    mark-delete position and ack sets of batches are in a document for each page of the cursor, so that an
    acknowledgement changes at most one page and the position.
 2. A page before the mark-delete position is deleted. Entries of a page up to the mark-delete position are ignored.
-3. Ack sets survive a restart. An unload of the topic removes them, as on the real broker.
+3. Ack sets survive a restart. An unload of the topic removes them, as on the real broker. The real broker also loses
+   them if it ends orderly (ManagedCursorImpl recovers them from a cursor ledger only).
 4. Changes of the cursor are lazy. Pulsar also writes cursors at intervals, and entries whose acknowledgements were lost
    are redelivered.
 """

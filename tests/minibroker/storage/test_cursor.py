@@ -47,6 +47,19 @@ def test_the_mark_delete_position_waits_for_a_gap() -> None:
     assert (sub.mark_delete, sub.backlog, sub.deleted_ranges()) == (3, 1, [])
 
 
+@pytest.mark.parametrize("before", [2, 1024, 1030])
+def test_a_run_ends_with_its_ledger(before: int) -> None:
+    ledger = topic(before)
+    ledger.roll(1000)
+    for _ in range(3):
+        ledger.append(b"", 1000)
+    sub = ManagedCursor(ledger, "sub", -1, durable=True)
+    for offset in (before - 1, before, before + 1):
+        sub.delete(offset)
+    assert sub.deleted_ranges() == [(before - 1, before - 1), (before, before + 1)]
+    assert sub.deleted_range_count == 2
+
+
 def test_entries_acknowledged_before_the_read_are_skipped() -> None:
     sub = cursor(5)
     assert offsets(sub, 1) == [0]

@@ -72,6 +72,36 @@ def test_sizes_of_ledgers_are_those_before_the_restart(make_world: Any) -> None:
     assert world.rest("GET", f"{TOPIC}/internalStats").json["totalSize"] == size
 
 
+def test_statistics_after_a_restart(make_world: Any) -> None:
+    world = make_world()
+    consumer = subscribe(world)
+    sent = publish(world, "a", "b", "c")
+    ack(consumer, sent[1])
+    world.restart()
+    subscribe(world).flow()
+    stats = world.rest("GET", f"{TOPIC}/stats").json
+    published = world.broker.topics["persistent://public/default/t"].ledger.entry(2).metadata.publish_time
+    assert stats["lastPublishTimeStamp"] == published
+    # The size of the acknowledged ranges is that of the last ones that were written since the topic was loaded.
+    assert stats["nonContiguousDeletedMessagesRangesSerializedSize"] == 0
+    # The position after a read is in the ledger that was read, although there is a new one.
+    assert world.rest("GET", f"{TOPIC}/internalStats").json["cursors"]["sub"]["readPosition"] == f"{sent[0][0]}:3"
+
+
+def test_a_topic_that_was_terminated_before_the_restart_has_no_open_ledger(make_world: Any) -> None:
+    world = make_world()
+    publish(world, "a")
+    world.rest("POST", f"{TOPIC}/terminate")
+    open_: list[Any] = []
+    closed: list[Any] = []
+    for shown in (open_, closed):
+        stats = world.rest("GET", f"{TOPIC}/internalStats").json
+        shown += [stats["state"], stats["currentLedgerEntries"], stats["ledgers"][0]["entries"]]
+        world.restart()
+        world.client().look_up("t")
+    assert (open_, closed) == (["Terminated", 1, 0], ["Terminated", 0, 1])
+
+
 def test_acknowledged_messages_are_not_delivered_again(make_world: Any) -> None:
     world = make_world()
     consumer = subscribe(world)

@@ -41,12 +41,12 @@ FIELDS: dict[type, tuple[str, str]] = {
     Ledger: ("id base entries size created_ms closed_ms", ""),
     ManagedLedger: (
         "ledgers next terminated _storage",
-        "name first followers last_add_ms entries_read young_entries old_entries _by_id _cache _current _deleted_up_to "
-        "_full_at _full_entries _full_size _loaded_at _min_age _new_ledger_id _settings",
+        "name first followers last_add_ms closed entries_read young_entries old_entries _by_id _cache _current "
+        "_deleted_up_to _full_at _full_entries _full_size _loaded_at _min_age _new_ledger_id _settings",
     ),
     ManagedCursor: (
         "name mark_delete properties ack_sets _pages",
-        "durable read_position changes _ledger _deleted _highest _initial _start _start_of_ledger",
+        "durable read_position changes _ledger _deleted _highest _initial _read_end _start _start_of_ledger",
     ),
     Topic: (
         "name created message_index producer_access ledger subscriptions deduplication deduplication_snapshot "
