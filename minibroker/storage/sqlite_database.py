@@ -144,6 +144,8 @@ class SqliteDatabase:
                 self._trimmed = dict(self._writer.execute("SELECT storage, first FROM starts"))
                 """The starts of the storages that can have blocks to delete."""
             except sqlite3.Error as error:
+                if error.sqlite_errorname.startswith("SQLITE_READONLY"):
+                    raise LocalError(f"{directory}: {error}; the broker must be able to write here") from None
                 raise self._damaged(str(error)) from None
             self._files = stack.pop_all()
 

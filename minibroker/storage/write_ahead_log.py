@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["damage"]
 
+_TITLE: Final = b"SQLite format 3\0"
 _HEADER: Final = struct.Struct(">8I")
 _FRAME: Final = struct.Struct(">6I")
 _MAGIC: Final = 0x377F0682
@@ -46,9 +47,9 @@ def damage(database: Path, page_size: int) -> str:
     """
     log = database.with_name(f"{database.name}-wal")
     data = log.read_bytes() if log.exists() else b""
-    if len(data) <= _HEADER.size:
-        return ""
     size = database.stat().st_size if database.exists() else 0
+    if len(data) <= _HEADER.size:
+        return f"{size} bytes are not a whole number of pages" if size and _is_cut(database, size) else ""
     if not size:
         return f"the database is missing or empty, but not its write-ahead log {log.name}"
     frames = list(_frames(data, page_size))
@@ -57,6 +58,19 @@ def damage(database: Path, page_size: int) -> str:
         return f"frame {valid + 1} of the write-ahead log {log.name} is damaged, and commits after it would be lost"
     last = max((number for number in range(valid) if frames[number].pages), default=-1)
     return _missing_pages(database, data, frames[: last + 1], size // page_size)
+
+
+def _is_cut(database: Path, size: int) -> bool:
+    """Return whether the last page of a database without a log is incomplete. SQLite ignores a part of the first page.
+
+    A creation that was interrupted leaves a rollback journal.
+    """
+    with database.open("rb") as file:
+        head = file.read(18)
+    page_size = int.from_bytes(head[16:], "big")
+    if head[:16] != _TITLE[:size] or database.with_name(f"{database.name}-journal").exists():
+        return False
+    return not page_size or size % page_size != 0
 
 
 def _frames(data: bytes, page_size: int) -> Iterator[_Frame]:

@@ -92,6 +92,15 @@ def test_damage_that_would_lose_commits_is_refused_and_nothing_is_changed(
     assert {name: (data / name).read_bytes() for name in before} == before
 
 
+@pytest.mark.parametrize("size", [1, 100, 8191, 8193])
+def test_a_part_of_a_page_is_not_an_empty_database(tmp_path: Path, size: int) -> None:
+    SqliteDatabase(tmp_path).close()
+    cut(FILE, size)(tmp_path)
+    with pytest.raises(LocalError, match=rf"broker\.db: {size} bytes are not a whole number of pages\. Nothing"):
+        SqliteDatabase(tmp_path)
+    assert (tmp_path / FILE).stat().st_size == size
+
+
 @pytest.mark.parametrize("change", [lambda log, at: log[:at], lambda log, at: log[:at] + b"?" + log[at + 1 :]])
 def test_the_last_commit_can_be_incomplete(data: Path, change: Callable[[bytes, int], bytes]) -> None:
     content = (data / LOG).read_bytes()
