@@ -4,7 +4,7 @@
 
 TOOL is the folder of the tool with its scenarios and transcripts (``../shared/conform``). The script replays the
 scenarios of the tool, those for a broker with different settings, and those in this folder (recorded from a real 4.2.4
-with the same tool). It exits with code 1 if anything differs.
+with the same tool), and those with restarts of the broker (``restarts.py``). It exits with code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def main() -> int:
     fine &= play(arguments.tool, HERE, arguments.jobs)
     fine &= play(arguments.tool, HERE / "intervals", 2 * arguments.jobs, *INTERVALS)
     fine &= play(arguments.tool, HERE / "compactor", arguments.jobs, *COMPACTOR)
+    restarts = [sys.executable, str(HERE / "restarts.py"), "check", "--tool", str(arguments.tool)]
+    fine &= subprocess.run(restarts, check=False).returncode == 0
     return 0 if fine else 1
 
 
