@@ -107,7 +107,7 @@ simulate: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m simulation.command --seeds $(SEEDS) --start $(START) $(if $(RESUME),--resume) \
 	  $(SIMULATION_OPTIONS)
 
-# Thirty defects of the broker, each simulated until an invariant is violated.
+# Defects of the broker, each simulated until an invariant that concerns it is violated.
 mutants: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m simulation.command --mutants --seeds $(or $(LIMIT),500) --start $(START)
 

@@ -24,7 +24,6 @@ from scenarios.plans import Plan, search
 __all__ = ["Failure", "simplest", "simplest_failing"]
 
 _PACE = Pace(0.1, 5), Pace(0.03, 0.5)
-_AT_ONCE = 24
 
 
 class Failure(Protocol):
@@ -52,13 +51,15 @@ def simplest_failing(
     seed: int,
     limit_s: float,
     strategy: SearchStrategy[Plan] | None = None,
+    at_once: int = 24,
 ) -> tuple[Plan | None, list[_F]]:
     """Return the simplest plan found for which ``run`` returns failures, and these failures.
 
-    The plan is None if the plan of the seed does not fail. ``strategy`` draws the plan of the seed.
+    The plan is None if the plan of the seed does not fail. ``strategy`` draws the plan of the seed. ``at_once`` is the
+    number of plans that run at the same time; 1 if ``run`` only computes.
     """
     until = time.monotonic() + limit_s
-    found = _Simplification(run, seed, strategy)
+    found = _Simplification(run, seed, strategy, at_once)
     found.shrink(until - limit_s / 2)
     if found.plan is not None:
         asyncio.run(found.remove_steps(until))
@@ -67,9 +68,9 @@ def simplest_failing(
 
 class _Simplification(Generic[_F]):
     def __init__(
-        self, run: Callable[[Plan], Awaitable[list[_F]]], seed: int, strategy: SearchStrategy[Plan] | None
+        self, run: Callable[[Plan], Awaitable[list[_F]]], seed: int, strategy: SearchStrategy[Plan] | None, at_once: int
     ) -> None:
-        self._run, self._seed, self._strategy = run, seed, strategy
+        self._run, self._seed, self._strategy, self._at_once = run, seed, strategy, at_once
         self.plan: Plan | None = None
         self.failures: list[_F] = []
 
@@ -93,12 +94,15 @@ class _Simplification(Generic[_F]):
         assert self.plan is not None
         size = (len(self.plan.steps) + 1) // 2
         while size and time.monotonic() < until:
-            steps = self.plan.steps
-            starts = range(0, len(steps), size)
-            for first in range(0, len(starts), _AT_ONCE):
-                some = [steps[:at] + steps[at + size :] for at in starts[first : first + _AT_ONCE]]
+            before, first = len(self.plan.steps), 0
+            while first < len(self.plan.steps) and time.monotonic() < until:
+                steps = self.plan.steps
+                starts = range(first, len(steps), size)[: self._at_once]
+                some = [steps[:at] + steps[at + size :] for at in starts]
                 await asyncio.gather(*(self._try(replace(self.plan, steps=one)) for one in some))
-            if len(self.plan.steps) == len(steps):
+                if len(self.plan.steps) == len(steps):
+                    first = starts[-1] + size
+            if len(self.plan.steps) == before:
                 size //= 2
             else:
                 size = min(size, max(1, len(self.plan.steps) // 2))

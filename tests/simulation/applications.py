@@ -70,6 +70,11 @@ class ProducerApplication:
 
         self.client.turn(lambda: engine.produce(self.topic, settings, opened))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the producer exists."""
+        return self._producer is not None and not self.closed
+
     def _restart(self) -> None:
         self._producer = None
         if self.closed or self.failed:

@@ -31,7 +31,14 @@ from pcli.codec.capture.tap_recording import Recording
 
 __all__ = ["main", "run_seed", "simplest", "write_capture"]
 
-_UNDER_TEST = ("minibroker", "codec", "replay/client", "tests/simulation", "tests/scenarios")
+_UNDER_TEST = (
+    "minibroker",
+    "codec",
+    "replay/client",
+    "tests/simulation",
+    "tests/scenarios",
+    "tests/minibroker/storage",
+)
 _PROGRESS_S = 5
 
 
@@ -42,6 +49,8 @@ def run_seed(seed: int) -> dict[str, Any]:
         "seed": seed,
         "frames": outcome.frames,
         "events": dict(outcome.events),
+        "checks": dict(outcome.checks),
+        "exempt": dict(outcome.exempt),
         "violations": [[one.invariant, one.step, one.text] for one in outcome.violations],
     }
 
@@ -59,7 +68,7 @@ def simplest(seed: int, invariant: str, limit_s: float) -> tuple[Plan | None, li
     async def violations(plan: Plan) -> list[Violation]:
         return [one for one in run_plan(plan, seed)[0].violations if one.invariant == invariant]
 
-    return simplest_failing(violations, seed, limit_s, strategy())
+    return simplest_failing(violations, seed, limit_s, strategy(), at_once=1)
 
 
 def _results(seeds: list[int], jobs: int, results: Results, *, resume: bool) -> Iterator[dict[str, Any]]:
@@ -100,9 +109,11 @@ def _print_table(found: list[dict[str, Any]]) -> None:
     )
     for name, count in events.most_common():
         print(f"{count:>12} {name}")
-    print("seeds with violations")
-    for invariant in INVARIANTS:
-        print(f"{violated[invariant.__name__]:>12} {invariant.__name__}")
+    print(f"\n{'invariant':<48} {'violated':>8} {'checks':>10} {'in seeds':>8} {'exempt':>8}")
+    for name in (one.__name__ for one in INVARIANTS):
+        checks = [result["checks"].get(name, 0) for result in found]
+        exempt = sum(result["exempt"].get(name, 0) for result in found)
+        print(f"{name:<48} {violated[name]:>8} {sum(checks):>10} {sum(map(bool, checks)):>8} {exempt:>8}")
 
 
 def _report(result: dict[str, Any], folder: Path) -> None:

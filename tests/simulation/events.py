@@ -13,8 +13,10 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.topics.topic_compaction import AlreadyRunningError
 
-__all__ = ["EventActions"]
+__all__ = ["RESTARTS", "EventActions"]
 
+RESTARTS = ("restart", "kill", "kill_in_a_write")
+"""The kinds of restarts: without a loss, after all writes, and with or without the last write."""
 _MAX_DOWN_MS = 4000
 
 
@@ -24,9 +26,10 @@ class EventActions:
     def __init__(self, network: Network, clients: list[Client], topics: list[str]) -> None:
         self._network, self._clients, self._topics = network, clients, topics
 
-    def run(self, step: dict[str, Any]) -> bool:
-        """Run the event of a step."""
-        return bool(getattr(self, f"_{step['event']}")(step))
+    def run(self, step: dict[str, Any]) -> str:
+        """Run the event of a step. Return its kind, or an empty string if it has no effect."""
+        kind = step["event"] if step["event"] != "restart" else RESTARTS[step["which"] % len(RESTARTS)]
+        return kind if getattr(self, f"_{kind}")(step) else ""
 
     def _link(self, step: dict[str, Any]) -> Link | None:
         links = self._network.live_links()
@@ -106,17 +109,19 @@ class EventActions:
         return True
 
     def _restart(self, step: dict[str, Any]) -> bool:
-        network, down_ms = self._network, min(step["ms"], _MAX_DOWN_MS)
-        how = ("regular", "kill", "kill_in_a_write")[step["which"] % 3]
-        if how == "kill":
-            network.kill(down_ms, written=True)
-        elif how == "kill_in_a_write":
-            network.kill_in_next_write(down_ms)
-        else:
-            network.refuses_until = network.now + down_ms
-            network.history.mark("restart", network.now)
-            network.change(_close_connections)
-            network.change(_reload)
+        network = self._network
+        network.refuses_until = network.now + min(step["ms"], _MAX_DOWN_MS)
+        network.history.mark("restart", network.now)
+        network.change(_close_connections)
+        network.change(_reload)
+        return True
+
+    def _kill(self, step: dict[str, Any]) -> bool:
+        self._network.kill(min(step["ms"], _MAX_DOWN_MS), written=True)
+        return True
+
+    def _kill_in_a_write(self, step: dict[str, Any]) -> bool:
+        self._network.kill_in_next_write(min(step["ms"], _MAX_DOWN_MS))
         return True
 
     def compact(self, name: str) -> None:

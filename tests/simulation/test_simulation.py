@@ -2,15 +2,93 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
-from simulation.execution import run_plan
+from scenarios.plans import Plan
+from simulation.events import RESTARTS
+from simulation.execution import MIN_FRAMES, run_plan
+from simulation.invariants import INVARIANTS
 from simulation.plans import MIN_EVENTS, MIN_MESSAGES, plan_of_seed
+from simulation.step_kinds import EVENTS
+
+SEEDS = range(20)
+TOPIC = {"persistent": True, "partitions": 0}
+SEND = {"do": "send", "producer": 0, "count": 5, "keys": 0, "delay_ms": 0}
+WAIT = {"do": "wait", "ms": 1000}
+SEEK = {"do": "seek", "consumer": 0, "to": "entry", "which": 3}
+UNSUBSCRIBE = {"do": "unsubscribe", "consumer": 0}
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_seed_violates_no_invariant(seed):
-    outcome, _ = run_plan(plan_of_seed(seed), seed)
-    assert [str(one) for one in outcome.violations] == []
+def subscribe() -> dict[str, Any]:
+    """A consumer that acknowledges nothing before the end of the run."""
+    return {
+        "do": "subscribe", "consumer": 0, "client": 0, "target": (0, -1), "subscription": "s", "type": "Shared",
+        "position": "Earliest", "durable": True, "priority": 0, "compacted": False, "ack": 0, "nack": 0,
+        "cumulative": False, "queue": 10, "group_ms": 0, "batch_acks": True, "receipts": False, "ack_timeout_ms": 0,
+        "out_of_order": False,
+    }  # fmt: skip
+
+
+def producer(number: int = 0, access: str = "Shared") -> dict[str, Any]:
+    """A producer without batches."""
+    return {
+        "do": "producer", "producer": number, "client": 1, "target": (0, -1), "name": None, "access": access,
+        "exact": False, "batch": 1, "batcher": "DEFAULT",
+    }  # fmt: skip
+
+
+def event(kind: str, which: int = 0, **more: Any) -> dict[str, Any]:
+    """An event; ``which`` selects the kind of a restart."""
+    return {"do": "event", "event": kind, "which": which, "ms": 50, **more}
+
+
+def violations(*steps: dict[str, Any], seed: int) -> list[str]:
+    """Return the violations of a plan."""
+    return [str(one) for one in run_plan(Plan([TOPIC], [], list(steps)), seed)[0].violations]
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    return [run_plan(plan_of_seed(seed), seed)[0] for seed in SEEDS]
+
+
+def test_no_seed_violates_an_invariant(outcomes):
+    assert [(seed, str(one)) for seed, outcome in zip(SEEDS, outcomes) for one in outcome.violations] == []
+
+
+def test_every_seed_has_enough_frames_and_events(outcomes):
+    assert min(one.frames for one in outcomes) >= MIN_FRAMES
+    assert min(one.events.total() for one in outcomes) >= MIN_EVENTS
+
+
+def test_the_seeds_contain_every_event_and_every_invariant_has_something_to_check(outcomes):
+    events, checks = Counter(), Counter()
+    for one in outcomes:
+        events.update(one.events)
+        checks.update(one.checks)
+    assert events.keys() == {*EVENTS, *RESTARTS}
+    assert [one.__name__ for one in INVARIANTS if not checks[one.__name__]] == []
+
+
+@pytest.mark.parametrize("seed", [0, 10, 15, 19, 20])
+def test_an_application_acknowledges_messages_of_a_subscription_that_was_created_again(seed):
+    """The response to UNSUBSCRIBE is lost with the broker, and the limit delays the second deliveries."""
+    limit = event("policy", policy="maxUnackedMessagesOnConsumer", value=3)
+    steps = subscribe(), producer(), SEND, SEND, SEND, WAIT, limit, UNSUBSCRIBE, event("restart", 1)
+    assert violations(*steps, seed=seed) == []
+
+
+@pytest.mark.parametrize("seed", [2, 4, 8, 11, 12])
+def test_a_seek_without_a_response_can_be_restored(seed):
+    """The broker is killed after it has stored the position of a SEEK and before its response."""
+    assert violations(subscribe(), producer(), SEND, WAIT, event("restart", 2), SEEK, seed=seed) == []
+
+
+def test_a_topic_with_an_exclusive_producer_is_filled():
+    steps = [producer(0, "Exclusive"), WAIT, *[event("policy", policy="maxUnackedMessagesOnConsumer", value=0)] * 5]
+    assert run_plan(Plan([TOPIC], [], steps), 0)[0].frames >= MIN_FRAMES
 
 
 def test_a_seed_determines_every_frame():

@@ -23,6 +23,7 @@ def no_activity_after_the_last_acknowledgement(run: Run) -> Iterator[Violation]:
     for frame in run.history.frames:
         if frame.index < run.quiet_from:
             continue
+        run.checks["no_activity_after_the_last_acknowledgement"] += 1
         new = frame.session is not None and frame.session.response.index >= run.quiet_from
         if frame.name in _TRAFFIC and not (new and frame.name == "FLOW"):
             yield at("no_activity_after_the_last_acknowledgement", frame, f"{frame.session}")
@@ -30,7 +31,11 @@ def no_activity_after_the_last_acknowledgement(run: Run) -> Iterator[Violation]:
 
 
 def no_program_fails(run: Run) -> Iterator[Violation]:
-    """Neither the broker nor a client raises an exception that is a bug (Broker.failures)."""
+    """Neither the broker nor a client raises an exception that is a bug (Broker.failures).
+
+    A run that does not come to rest (EndlessRun) violates this invariant, too.
+    """
+    run.checks["no_program_fails"] += 1 + len(run.clients)
     for fault in run.network.broker.failures:
         yield Violation("no_program_fails", run.history.step, f"the broker raised {type(fault).__name__}: {fault}")
     for client in run.clients:

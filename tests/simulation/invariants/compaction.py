@@ -33,6 +33,7 @@ def compaction_keeps_the_last_value(run: Run) -> Iterator[Violation]:
             txn = entry.contents.transaction
             if txn is None or ends.may_be_committed(txn, _MANY):
                 last |= {key: text for key, text in zip(entry.contents.keys, entry.contents.texts) if key}
+        run.checks["compaction_keeps_the_last_value"] += len(last)
         kept: dict[str, bytes] = {}
         for entry in compaction.compacted.read(0, _MANY, _MANY):
             contents = contents_of_block(entry.data)

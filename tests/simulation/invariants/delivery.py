@@ -29,7 +29,8 @@ def every_message_is_delivered(run: Run) -> Iterator[Violation]:
     """Every durable subscription receives every message, and only an acknowledgement removes it (at-least-once).
 
     At the end consumers acknowledge everything, so the backlog is empty, and each entry has an ACK of a consumer of the
-    subscription, or is before the position of a seek (broker-semantics.md, 5 and 6).
+    subscription, or is before the position of a seek (broker-semantics.md, 5 and 6). An application can acknowledge
+    entries that it received before the subscription was deleted and created again.
     """
     ends = TransactionEnds(run.history)
     for log in run.history.subscriptions:
@@ -44,6 +45,7 @@ def _undelivered(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Itera
         yield Violation(name, run.history.step, f"{log} does not exist any more")
         return
     if any(frame.name == "ACK_RESPONSE" and frame.body.error == pb.TransactionConflict for frame in log.frames):
+        run.exempt[name] += len(run.history.stored.get(log.topic, ()))
         return  # the entry leaves the pending acks and is not delivered until the topic is loaded again
     replay = SubscriptionReplay(run.history, log, ends)
     for _ in replay.walk():
@@ -54,35 +56,50 @@ def _undelivered(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Itera
             yield Violation(name, run.history.step, f"{log} has a backlog of {subscription.backlog} at the end")
         return
     compacted = any(session.request.body.read_compacted for session in log.sessions)
+    delivered = _delivered_before(run, log) | replay.delivered
     for entry in replay.entries:
         if entry.offset < replay.start or not replay.is_readable(entry):
             continue
+        run.checks[name] += 1
         if entry.offset not in replay.acked:
             text = f"{log}: the entry {entry.position} is removed from the backlog, but no consumer acknowledged it"
             yield Violation(name, run.history.step, text)
             return
-        if entry.offset not in replay.delivered and not compacted:
+        if entry.offset not in delivered and not compacted:
             yield Violation(name, run.history.step, f"{log}: the entry {entry.position} was never delivered")
             return
+
+
+def _delivered_before(run: Run, log: SubscriptionLog) -> set[int]:
+    """Return the offsets that earlier subscriptions of the same name delivered."""
+    return {
+        frame.entry.offset
+        for earlier in run.history.subscriptions
+        if (earlier.topic, earlier.name) == (log.topic, log.name) and earlier.created.index < log.created.index
+        for frame in earlier.frames
+        if frame.name == "MESSAGE" and frame.entry is not None
+    }
 
 
 def acknowledged_messages_are_not_delivered_again(run: Run) -> Iterator[Violation]:
     """An acknowledged message, and on Shared and Key_Shared a pending entry, is not delivered again.
 
-    The ack set of a MESSAGE excludes the acknowledged messages of a batch; an unload loses ack sets. Subscriptions that
-    transactions use, and compacted topics, are exempt (broker-semantics.md, 5.2 and 6.1).
+    The ack set of a MESSAGE excludes the acknowledged messages of a batch; an unload loses ack sets. Entries that were
+    acknowledged in a transaction, and compacted topics, are exempt (broker-semantics.md, 5.2 and 6.1).
     """
-    ends = TransactionEnds(run.history)
+    ends, name = TransactionEnds(run.history), "acknowledged_messages_are_not_delivered_again"
     for log in run.history.subscriptions:
         if not log.is_persistent or any(session.request.body.read_compacted for session in log.sessions):
             continue
         replay = SubscriptionReplay(run.history, log, ends)
         for frame in replay.walk():
-            if replay.in_transactions:
-                break
             if frame.name != "MESSAGE" or frame.entry is None:
                 continue
             offset, wrong = frame.entry.offset, ""
+            if offset in replay.in_transactions:
+                run.exempt[name] += 1
+                continue
+            run.checks[name] += offset in replay.delivered
             unacked = set_of(frame.body.ack_set) if frame.body.ack_set else -1
             if replay.is_acked(offset):
                 wrong = "is acknowledged"
@@ -91,8 +108,7 @@ def acknowledged_messages_are_not_delivered_again(run: Run) -> Iterator[Violatio
             elif unacked & ((1 << frame.entry.contents.count) - 1) & ~replay.bits.get(offset, -1):
                 wrong = "contains acknowledged messages"
             if wrong:
-                text = f"{frame.session}: {frame.entry.position} {wrong}"
-                yield at("acknowledged_messages_are_not_delivered_again", frame, text)
+                yield at(name, frame, f"{frame.session}: {frame.entry.position} {wrong}")
                 break
 
 
@@ -106,12 +122,11 @@ def delayed_messages_are_not_early(run: Run) -> Iterator[Violation]:
     for session in run.history.consumers:
         if session.individual and session.subscription.is_persistent:
             for frame in session.frames:
-                if (
-                    frame.name == "MESSAGE"
-                    and frame.contents is not None
-                    and frame.contents.deliver_at > frame.time + tick
-                ):
-                    early = frame.contents.deliver_at - frame.time
+                if frame.name != "MESSAGE" or frame.contents is None or not frame.contents.deliver_at:
+                    continue
+                run.checks["delayed_messages_are_not_early"] += 1
+                early = frame.contents.deliver_at - frame.time
+                if early > tick:
                     yield at("delayed_messages_are_not_early", frame, f"{session}: {early} ms too early")
                     break
 
@@ -136,6 +151,7 @@ def redelivery_counts_never_decrease(run: Run) -> Iterator[Violation]:
             if frame.name != "MESSAGE" or frame.entry is None or not frame.session.individual:
                 continue
             offset, count = frame.entry.offset, frame.body.redelivery_count
+            run.checks["redelivery_counts_never_decrease"] += least.get(offset, 0) > 0
             if count < least.get(offset, 0):
                 text = f"{frame.session}: the count of {frame.entry.position} is {count} after {least[offset]}"
                 yield at("redelivery_counts_never_decrease", frame, text)
@@ -159,6 +175,7 @@ def non_persistent_messages_are_not_redelivered(run: Run) -> Iterator[Violation]
         elif frame.entry is None and frame.session is not None and not frame.session.subscription.is_persistent:
             key = id(frame.session.subscription), text
             deliveries[key] += 1
+            run.checks["non_persistent_messages_are_not_redelivered"] += 1
             if deliveries[key] > sends[text] or frame.body.redelivery_count:
                 text_of = (
                     f"{frame.session}: {text!r} is delivered {deliveries[key]} times, and was sent {sends[text]} times"

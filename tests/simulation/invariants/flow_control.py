@@ -39,6 +39,7 @@ def permits_are_not_exceeded(run: Run) -> Iterator[Violation]:
             if frame.name == "FLOW":
                 permits += frame.body.messagePermits
             elif frame.name == "MESSAGE":
+                run.checks["permits_are_not_exceeded"] += 1
                 if frame.turn != turn:
                     turn, left_in_read = frame.turn, 0
                 if permits > 0:
@@ -71,12 +72,17 @@ class _Limited:
         self._full_since = -1
         """The turn in which the limit was reached, or -1."""
 
-    def update(self, messages: int, enough: int, turn: int) -> None:
-        """Set the number of messages. At ``enough`` messages or fewer the limit is not reached any more."""
+    def update(self, messages: int, enough: int, turn: int) -> bool:
+        """Set the number of messages, and return whether they have now reached the limit.
+
+        At ``enough`` messages or fewer the limit is not reached any more.
+        """
         if self.limit <= 0 or messages <= enough:
             self._full_since = -1
         elif messages >= self.limit and self._full_since < 0:
             self._full_since = turn
+            return True
+        return False
 
     def is_full(self, turn: int) -> bool:
         """Return whether the limit was reached in an earlier turn."""
@@ -84,17 +90,16 @@ class _Limited:
 
 
 def _first_excess(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Iterator[Violation]:
-    """Yield the first violation on a subscription before its policies change or a transaction uses it."""
+    """Yield the first violation on a subscription.
+
+    A change of a policy has an effect at the next delivery. An acknowledgement in a transaction releases its entry.
+    """
     name = "unacked_limits_are_respected"
     replay = SubscriptionReplay(run.history, log, ends)
     sizes: dict[int, int] = {}
     limits: dict[ConsumerSession, _Limited] = {}
     whole, read_position = _Limited(), 0
     for frame in log.frames:
-        if replay.in_transactions or (
-            frame.name == "policy" and whole.limit + sum(one.limit for one in limits.values())
-        ):
-            return
         session, turn = frame.session, frame.turn
         if frame.name == "MESSAGE" and frame.entry is not None and session.individual:
             one = limits.setdefault(session, _Limited())
@@ -112,16 +117,19 @@ def _first_excess(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Iter
             read_position = max(read_position, frame.read_position)
             sizes[frame.entry.offset] = messages_of(frame)
         replay.see(frame)
-        held = {offset: replay.bits.get(offset, -1) for offset in replay.pending}
+        held = {
+            offset: replay.bits.get(offset, -1) for offset in replay.pending if offset not in replay.in_transactions
+        }
         if frame.name == "REDELIVER_UNACKNOWLEDGED_MESSAGES" and session in limits:
             limits[session] = _Limited()
         for consumer, limited in limits.items():
             count = sum(
                 _left(sizes, offset, bits) for offset, bits in held.items() if replay.pending[offset] is consumer
             )
-            limited.update(count, limited.limit // 2, turn)
-        whole.update(sum(_left(sizes, offset, bits) for offset, bits in held.items()), whole.limit // 2 - 1, turn)
-        if not replay.attached:
+            run.checks[name] += limited.update(count, limited.limit // 2, turn)
+        count = sum(_left(sizes, offset, bits) for offset, bits in held.items())
+        run.checks[name] += whole.update(count, whole.limit // 2 - 1, turn)
+        if not replay.attached or frame.name == "policy":
             limits, whole, read_position = {}, _Limited(), 0
 
 

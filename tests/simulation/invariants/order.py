@@ -33,21 +33,19 @@ def producers_are_in_order(run: Run) -> Iterator[Violation]:
 def _storage_order(run: Run) -> Iterator[Violation]:
     """Yield the first message of each producer that is stored before an earlier message of the producer.
 
-    Messages with a delay are sent alone, before the waiting batch, so only producers without delays are checked.
+    A producer with the KEY_BASED batcher sends the messages of each key in order.
     """
-    last: dict[tuple[str, int], int] = {}
+    last: dict[tuple[str, int, str], int] = {}
     seen: set[tuple[str, bytes]] = set()
     for entry in run.history.entries():
-        for text in entry.contents.texts:
+        for text, message_key in zip(entry.contents.texts, entry.contents.keys):
             number, _, index = text.partition(b".")
-            if (
-                not number.isdigit()
-                or (entry.topic, text) in seen
-                or run.producers[int(number)].step["batcher"] != "DEFAULT"
-            ):
+            if not number.isdigit() or (entry.topic, text) in seen:
                 continue
+            run.checks["producers_are_in_order"] += 1
             seen.add((entry.topic, text))
-            key = entry.topic, int(number)
+            by_key = run.producers[int(number)].step["batcher"] != "DEFAULT"
+            key = entry.topic, int(number), message_key if by_key else ""
             if int(index) < last.get(key, -1):
                 text_of = f"{text!r} is stored at {entry.position} of {entry.topic} after message {last[key]}"
                 yield Violation("producers_are_in_order", run.history.step, text_of)
@@ -65,6 +63,7 @@ def _first_disorder(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> It
             rewound.add(session)
         if frame.name != "MESSAGE" or session.individual or frame.entry is None:
             continue
+        run.checks["producers_are_in_order"] += 1
         offset, before = frame.entry.offset, last.get(session, -1)
         free = session in rewound or session not in last or bool(replay.in_transactions)
         if session.request.body.read_compacted:
@@ -100,7 +99,7 @@ def keys_are_in_order(run: Run) -> Iterator[Violation]:
     This includes joins, leaves and draining slots (PIP-379). Entries with a delay or in a transaction, and consumers
     with allowOutOfOrderDelivery, are exempt.
     """
-    ends = TransactionEnds(run.history)
+    ends, name = TransactionEnds(run.history), "keys_are_in_order"
     by_key: dict[tuple[str, str], list[StoredEntry]] = defaultdict(list)
     for entry in run.history.entries():
         if _is_ordered(entry):
@@ -111,10 +110,12 @@ def keys_are_in_order(run: Run) -> Iterator[Violation]:
         replay = SubscriptionReplay(run.history, log, ends)
         for frame in replay.walk():
             session, entry = frame.session, frame.entry
-            if frame.name != "MESSAGE" or entry is None or session.type != "Key_Shared" or not _is_ordered(entry):
+            if frame.name != "MESSAGE" or entry is None or session.type != "Key_Shared":
                 continue
-            if session.request.body.keySharedMeta.allowOutOfOrderDelivery:
+            if not _is_ordered(entry) or session.request.body.keySharedMeta.allowOutOfOrderDelivery:
+                run.exempt[name] += 1
                 continue
+            run.checks[name] += len(replay.attached) > 1
             for earlier in by_key[log.topic, entry.contents.key]:
                 if earlier.offset >= entry.offset:
                     break
@@ -125,7 +126,7 @@ def keys_are_in_order(run: Run) -> Iterator[Violation]:
                     text = (
                         f"{session}: {entry.position} overtakes {earlier.position} of the same key, which {holder} has"
                     )
-                    yield at("keys_are_in_order", frame, text)
+                    yield at(name, frame, text)
                     return
 
 
@@ -159,9 +160,11 @@ def one_consumer_is_active(run: Run) -> Iterator[Violation]:
                     active = session
                 elif active is session:
                     active = None
-            elif frame.name == "MESSAGE" and session.type == "Failover" and session is not active:
-                yield at(name, frame, f"{session} is not the active consumer; {active} is")
-                return
+            elif frame.name == "MESSAGE" and session.type == "Failover":
+                run.checks[name] += len(attached) > 1
+                if session is not active:
+                    yield at(name, frame, f"{session} is not the active consumer; {active} is")
+                    return
             for ended in log.closings.get(frame.index, ()):
                 attached.remove(ended)
                 active = None if active is ended else active

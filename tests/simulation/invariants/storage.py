@@ -13,9 +13,15 @@ from pcli.codec.wire.message_id import signed
 
 if TYPE_CHECKING:
     from simulation.execution import Run
-    from simulation.history import WireFrame
+    from simulation.history import History, WireFrame
+    from simulation.sessions import ProducerSession
 
 __all__ = ["deduplicated_messages_are_stored_once", "every_receipt_is_a_stored_message", "fenced_producers_never_write"]
+
+
+def block_of(frame: WireFrame) -> bytes:
+    """Return the entry in a SEND: the bytes after the command."""
+    return bytes(frame.frame.data[frame.frame.parts.command_end :])
 
 
 def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
@@ -23,9 +29,12 @@ def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
 
     A receipt with the id -1:-1 belongs to a duplicate; the message of an exact producer is then stored. Other producers
     can lose messages with deduplication, because a batch that overlaps an earlier one is dropped
-    (broker-semantics.md, 3.3 and 3.4).
+    (broker-semantics.md, 3.3 and 3.4). A producer that is closed gets no receipts.
     """
     name, history = "every_receipt_is_a_stored_message", run.history
+    for frame in history.frames:
+        if frame.name == "SEND_RECEIPT" and frame.session is None:
+            yield at(name, frame, f"connection {frame.link}: the producer {frame.body.producer_id} is closed")
     texts = {(entry.topic, text) for entry in history.entries() for text in entry.contents.texts}
     for session in history.producers:
         if not session.topic.startswith("persistent:"):
@@ -37,12 +46,12 @@ def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
             elif frame.name == "SEND_RECEIPT":
                 place = frame.body.message_id
                 position = signed(place.ledgerId), signed(place.entryId)
+                run.checks[name] += 1
                 waiting = sends.get(frame.body.sequence_id)
                 if not waiting:
                     yield at(name, frame, f"{session}: no SEND {frame.body.sequence_id} waits for a receipt")
                     continue
                 sent = waiting.pop(0)
-                block = sent.frame.data[sent.frame.parts.command_end :]
                 stored = history.by_position.get(position)
                 if position == (-1, -1):
                     assert sent.contents is not None
@@ -51,7 +60,7 @@ def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
                         yield at(name, frame, f"{session}: the receipt of a duplicate, but the message is not stored")
                 elif stored is None or stored.topic != session.topic:
                     yield at(name, frame, f"{session}: {position} is not an entry of the topic")
-                elif stored.data != block:
+                elif stored.data != block_of(sent):
                     yield at(name, frame, f"{session}: the entry {position} has other bytes than the SEND")
                 elif stored.turn > frame.turn:
                     yield at(name, frame, f"{session}: the receipt was sent before the entry {position} was stored")
@@ -69,6 +78,7 @@ def deduplicated_messages_are_stored_once(run: Run) -> Iterator[Violation]:
             number = text.partition(b".")[0]
             if number.isdigit() and int(number) in exact:
                 counts[text] += 1
+                run.checks["deduplicated_messages_are_stored_once"] += 1
                 if counts[text] == 2:
                     place = f"{entry.position} of {entry.topic}"
                     yield Violation(
@@ -86,29 +96,40 @@ def fenced_producers_never_write(run: Run) -> Iterator[Violation]:
     when the access begins is admitted after the check, and the access ends with it (broker-semantics.md, 3.2;
     AbstractTopic.tryOverwriteOldProducer, handleProducerRemoved).
     """
-    history = run.history
-    exclusive = [one for one in history.producers if one.access != "Shared"]
-    fencing = [
-        (frame.body.topic, frame.index)
-        for frame in history.frames
-        if frame.name == "PRODUCER" and frame.body.producer_access_mode == pb.ExclusiveWithFencing
-    ]
-    for holder in exclusive:
-        first = holder.response.index
-        last = 1 << 62 if holder.ended is None else holder.ended.index
-        later = [one.response.index for one in exclusive if one.topic == holder.topic and one.response.index > first]
-        later += [index for topic, index in fencing if topic == holder.topic and index > first]
-        later += [
-            one.response.index
-            for one in history.producers
-            if one.topic == holder.topic and one.request.index < first < one.response.index
-        ]
-        last = min([last, *later])
+    history, name = run.history, "fenced_producers_never_write"
+    for holder in [one for one in history.producers if one.access != "Shared"]:
+        first, last = holder.response, _end_of_access(history, holder)
         for other in history.producers:
             if other is holder or other.topic != holder.topic:
                 continue
             for frame in other.frames:
-                if frame.name == "SEND_RECEIPT" and first < frame.index < last:
-                    text = f"{other}: a receipt, although {holder} has exclusive access since frame {first}"
-                    yield at("fenced_producers_never_write", frame, text)
+                inside = first.index < frame.index and (last is None or frame.index < last.index)
+                run.checks[name] += inside and frame.name == "SEND"
+                if inside and frame.name == "SEND_RECEIPT":
+                    text = f"{other}: a receipt, although {holder} has exclusive access since frame {first.index}"
+                    yield at(name, frame, text)
                     break
+        sent = {block_of(frame) for frame in holder.frames if frame.name == "SEND"}
+        for entry in history.stored.get(holder.topic, ()):
+            inside = first.turn < entry.turn and (last is None or entry.turn < last.turn)
+            if not inside or entry.contents.marker:
+                continue
+            run.checks[name] += 1
+            if entry.data not in sent:
+                text = f"{entry.position} is stored, although {holder} has exclusive access since frame {first.index}"
+                yield Violation(name, history.step, text)
+                break
+
+
+def _end_of_access(history: History, holder: ProducerSession) -> WireFrame | None:
+    """Return the frame with which the exclusive access of a producer ends, or None."""
+    first, ends = holder.response.index, [] if holder.ended is None else [holder.ended]
+    for one in history.producers:
+        is_later = one.topic == holder.topic and one.response.index > first
+        if is_later and (one.access != "Shared" or one.request.index < first):
+            ends.append(one.response)
+    for frame in history.frames:
+        is_later = frame.name == "PRODUCER" and frame.index > first and frame.body.topic == holder.topic
+        if is_later and frame.body.producer_access_mode == pb.ExclusiveWithFencing:
+            ends.append(frame)
+    return min(ends, key=lambda frame: frame.index, default=None)

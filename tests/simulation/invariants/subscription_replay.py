@@ -79,6 +79,8 @@ class SubscriptionReplay:
         self.in_transactions: set[int] = set()
         """Offsets that were ever acknowledged in a transaction."""
         self.attached: set[ConsumerSession] = set()
+        self.seeking = False
+        """Whether a SEEK has no response yet."""
         self.confirmed: dict[int, int] = {}
         """The unacknowledged messages, by offset, of entries with a confirmed acknowledgement; 0 if there are none."""
         self._requests: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -126,6 +128,8 @@ class SubscriptionReplay:
             places = self._requests.pop((frame.link, frame.body.request_id), [])
             if not frame.body.HasField("error"):
                 self.confirmed.update(places)
+        elif name == "SEEK":
+            self.seeking = True
         elif name == "sought":
             self._seek(frame.body + 1)
         elif name == "restored" and frame.body is not None:
@@ -145,7 +149,7 @@ class SubscriptionReplay:
         return [offset for offset in mine if offset in wanted]
 
     def _seek(self, start: int) -> None:
-        self.start = start
+        self.start, self.seeking = start, False
         for known in (self.acked, self.bits, self.pending, self.confirmed, self._requests):
             known.clear()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FrameTracker", "tracker_has_the_state_of_the_broker"]
 
+_SUBSCRIBE = BY_NAME["SUBSCRIBE"].number
 _REDELIVER = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
 
 
@@ -27,6 +29,8 @@ class FrameTracker:
 
     def __init__(self) -> None:
         self.tracker = Tracker()
+        self.consumer_ids: defaultdict[int, set[int]] = defaultdict(set)
+        """The ids in the SUBSCRIBEs of each connection."""
         self.changed: set[int] = set()
         """The connections with frames since the last comparison."""
         self.redelivered: set[int] = set()
@@ -42,6 +46,8 @@ class FrameTracker:
         self.changed.add(frame.stream.number)
         if frame.type == _REDELIVER:
             self.redelivered.add(frame.stream.number)
+        elif frame.type == _SUBSCRIBE:
+            self.consumer_ids[frame.stream.number].add(frame.body.consumer_id)
 
     def ended(self, stream: Stream, time_ns: int, *, from_client: bool) -> None:
         """Process the end of a connection."""
@@ -50,46 +56,63 @@ class FrameTracker:
 
 
 def tracker_has_the_state_of_the_broker(run: Run) -> Iterator[Violation]:
-    """After every turn, the Tracker has the permits and the unacknowledged messages of each consumer in the turn.
+    """After every turn, the Tracker has the consumers of each connection, with their permits and pending entries.
 
-    Permits include those that the broker stores while the consumer is blocked (Consumer.java). The unacknowledged
-    messages of a subscription that transactions use depend on the order of the broker's threads and are not compared.
-    Nor is a connection after a REDELIVER_UNACKNOWLEDGED_MESSAGES that arrives while the broker holds messages for it:
-    no capture shows which of them the command returns.
+    Permits include those that the broker stores while the consumer is blocked (Consumer.java). An acknowledgement in a
+    transaction removes an entry from the broker's pending acks; the Tracker removes it when the transaction ends. The
+    number of unacknowledged messages then depends on the order of the broker's threads, and is not compared.
+    The state is compared when no output is held. A connection is not compared any more after a
+    REDELIVER_UNACKNOWLEDGED_MESSAGES that arrives while the broker holds messages for it: no capture shows which of
+    them the command returns.
     """
     observed: FrameTracker | None = run.observed
     if observed is None:
         return
+    name = "tracker_has_the_state_of_the_broker"
     redelivered, observed.redelivered = observed.redelivered, set()
     if held := run.network.held:
         observed.crossed |= redelivered & {connection.client_socket.number for _, connection, _, _ in held}
         return
     changed, observed.changed = observed.changed, set()
+    run.exempt[name] += len(changed & observed.crossed)
     for number in changed - observed.crossed:
         if not run.network.links[number].broker_open:
             continue
-        connection = run.network.links[number].broker_connection
-        for consumer in connection.consumers.values():
-            attached = observed.tracker.subscriptions.attached(number, consumer.id)
-            name = f"consumer {consumer.id} ({consumer.name}) of connection {number}"
-            wrong = _difference(consumer, attached)
-            if wrong and (name, wrong[0]) not in run.tracker_differences:
-                run.tracker_differences.add((name, wrong[0]))
-                text = (
-                    f"turn {run.history.turn}: {name}: {wrong[0]}: {wrong[1]} in the Tracker, {wrong[2]} in the broker"
-                )
-                yield Violation("tracker_has_the_state_of_the_broker", run.history.step, text)
+        consumers = run.network.links[number].broker_connection.consumers
+        run.checks[name] += len(consumers)
+        for consumer_id in sorted(observed.consumer_ids[number] | consumers.keys()):
+            attached = observed.tracker.subscriptions.attached(number, consumer_id)
+            who = f"consumer {consumer_id} of connection {number}"
+            wrong = _difference(consumers.get(consumer_id), attached)
+            if wrong and (who, wrong[0]) not in run.tracker_differences:
+                run.tracker_differences.add((who, wrong[0]))
+                states = f"{wrong[1]} in the Tracker, {wrong[2]} in the broker"
+                text = f"turn {run.history.turn}: {who}: {wrong[0]}: {states}"
+                yield Violation(name, run.history.step, text)
 
 
 def _difference(consumer: Any, attached: Any) -> tuple[str, object, object] | None:
     """Return the first difference: the figure, its value in the Tracker, and its value in the broker; or None."""
-    if attached is None or not attached.ready:
-        return "attached", False, True
+    is_attached = attached is not None and attached.ready
+    if consumer is None or not is_attached:
+        return None if consumer is None and not is_attached else ("attached", is_attached, consumer is not None)
     permits = consumer.permits + consumer.permits_while_blocked
     if attached.record.permits.balance != permits:
         return "permits", attached.record.permits.balance, permits
-    if consumer.individual and not consumer.subscription.used_by_transactions:
-        unacked = attached.record.unacked + attached.unacked_offset
-        if unacked != consumer.unacked:
-            return "unacknowledged messages", unacked, consumer.unacked
+    return _unacked_difference(consumer, attached) if consumer.individual else None
+
+
+def _unacked_difference(consumer: Any, attached: Any) -> tuple[str, object, object] | None:
+    """Return the difference of the unacknowledged messages, in total and of each entry, or None."""
+    handle, ledger = consumer.subscription.pending_ack_handle, consumer.subscription.topic.ledger
+    in_transactions = handle is not None and handle.initialized_ms
+    unacked = attached.record.unacked + attached.unacked_offset
+    if unacked != consumer.unacked and not in_transactions:
+        return "unacknowledged messages", unacked, consumer.unacked
+    pending = {ledger.position(offset): count for offset, count in consumer.pending.items()}
+    known = attached.subscription.pending_acks.items()
+    held = {at: one.held for at, one in known if one.held and one.consumer is attached.record}
+    for at in pending.keys() | held.keys() if pending != held else ():
+        if pending.get(at) != held.get(at) and (handle is None or at not in handle.places):
+            return f"unacknowledged messages of the entry {at}", held.get(at), pending.get(at)
     return None

@@ -26,6 +26,7 @@ def transactions_are_isolated(run: Run) -> Iterator[Violation]:
     for frame in run.history.frames:
         if frame.name == "MESSAGE" and frame.contents is not None and frame.contents.transaction is not None:
             txn = frame.contents.transaction
+            run.checks["transactions_are_isolated"] += 1
             if not ends.may_be_committed(txn, frame.index):
                 yield at("transactions_are_isolated", frame, f"{frame.session}: transaction {txn} is not committed")
                 return
@@ -54,6 +55,7 @@ def _lost_acknowledgement(run: Run, log: SubscriptionLog, ends: TransactionEnds)
             found = requests.pop((frame.link, frame.body.request_id), None)
             if found is not None:
                 acked.append(found)
+                run.checks["transactions_are_atomic"] += ends.is_committed(found[0])
         elif frame.name == "sought":
             requests, acked = {}, []
         elif frame.name == "MESSAGE" and frame.entry is not None:
