@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 from scenarios.plans import Plan
+from scenarios.simplification import simplest_failing
+from simulation.command import write_capture
 from simulation.events import RESTARTS
 from simulation.execution import MIN_FRAMES, run_plan
-from simulation.invariants import INVARIANTS
-from simulation.plans import MIN_EVENTS, MIN_MESSAGES, plan_of_seed
+from simulation.invariants import INVARIANTS, Violation
+from simulation.plans import MIN_EVENTS, MIN_MESSAGES, plan_of_seed, strategy
 from simulation.step_kinds import EVENTS
+
+from pcli.codec.capture.frames import CapturedFrame
+from pcli.codec.capture.reading import read_capture
 
 SEEDS = range(20)
 TOPIC = {"persistent": True, "partitions": 0}
@@ -102,3 +107,20 @@ def test_a_plan_contains_enough_events_and_messages():
         steps = plan_of_seed(seed).steps
         assert sum(step["do"] == "event" for step in steps) >= MIN_EVENTS
         assert sum(step["count"] for step in steps if step["do"] == "send") >= MIN_MESSAGES
+
+
+def test_the_capture_of_a_seed_contains_its_frames(tmp_path):
+    path = tmp_path / "seed.pcapng"
+    write_capture(7, plan_of_seed(7), path)
+    with path.open("rb") as file:
+        captured = sum(isinstance(one, CapturedFrame) for one in read_capture([("seed", file)]))
+    assert captured == run_plan(plan_of_seed(7), 7)[0].frames
+
+
+def test_a_failing_plan_is_reduced_to_the_steps_that_are_necessary():
+    async def fails(plan: Plan) -> list[Violation]:
+        kinds = [step["do"] for step in plan.steps]
+        return [Violation("test", len(kinds), "")] if {"producer", "subscribe"} <= set(kinds) else []
+
+    plan, _ = simplest_failing(fails, 7, 60, strategy(), at_once=1)
+    assert sorted(step["do"] for step in plan.steps) == ["producer", "subscribe"]
