@@ -234,7 +234,7 @@ class History:
     def drop_lost(self) -> None:
         """Remove the frames that were not sent, and the sessions whose registration was not confirmed.
 
-        CLOSE_CONSUMER and CLOSE_PRODUCER remain, because the broker has ended these sessions.
+        Frames that end sessions remain, because the broker has ended these sessions.
         """
         self.producers = [one for one in self.producers if not one.response.lost]
         self.consumers = [one for one in self.consumers if not one.response.lost]
@@ -244,7 +244,12 @@ class History:
                 index: [one for one in ended if not one.response.lost] for index, ended in log.closings.items()
             }
         for holder in (self, *self.producers, *self.consumers, *self.subscriptions):
-            holder.frames = [one for one in holder.frames if not one.lost or one.name.startswith("CLOSE_")]
+            ends = getattr(holder, "closings", {})
+            holder.frames = [
+                one
+                for one in holder.frames
+                if not one.lost or one.index in ends or one.name.startswith(("CLOSE_", "end"))
+            ]
 
     def _see(self, known: _Stream, frame: CapturedFrame, now: int) -> None:
         row = COMMANDS.get(frame.type)
