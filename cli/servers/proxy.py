@@ -25,6 +25,10 @@ def proxy(
         typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port for clients; 0 selects any free port."),
     ],
     bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen on an address of the network, for clients without credentials."),
+    ] = False,
     advertised_address: Annotated[
         str, typer.Option("--advertised-address", metavar="HOST", help="Host name in lookup responses.")
     ] = "",
@@ -105,6 +109,7 @@ def proxy(
             "to": to,
             "listen": listen,
             "bind": bind,
+            "insecure": insecure,
             "advertised_address": advertised_address,
             "http_listen": http_listen,
             "http_to": http_to,

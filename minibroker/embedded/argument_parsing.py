@@ -54,9 +54,10 @@ def host_of(name: str, value: str) -> str:
 def check_exposure(settings: Settings) -> None:
     """Raise LocalError if hosts other than this one can use the broker without authentication.
 
-    With an anonymous role and without authorization, clients need no credentials.
+    Clients need no credentials if there is an anonymous role that may do everything.
     """
-    anonymous = settings.anonymousUserRole and not settings.authorizationEnabled
+    role = settings.anonymousUserRole
+    anonymous = role and (not settings.authorizationEnabled or role in settings.superUserRoles)
     if _is_loopback(settings.bindAddress) or (settings.authenticationEnabled and not anonymous):
         return
     raise LocalError(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from pcli.codec.errors import LocalError
 from pcli.replay.event_loop import new_event_loop
+from pcli.replay.proxy.broker_addresses import is_loopback
 from pcli.replay.proxy.byte_faults import ByteFault
 from pcli.replay.proxy.http_lookups import Lookups
 from pcli.replay.proxy.listener import Listener
@@ -51,6 +52,7 @@ class Proxy:
         *,
         listen: int = 0,
         bind: str = "127.0.0.1",
+        insecure: bool = False,
         advertised_address: str = "",
         http_listen: int | None = None,
         http_to: str = "",
@@ -70,6 +72,7 @@ class Proxy:
         - ``to``: service URL of the broker; ``security``: TLS settings for the connection to it
         - ``listen``: the port, or 0 for any free port; ``bind``: the address to listen on; ``advertised_address``: the
           host in the URLs that clients receive
+        - ``insecure``: permit other addresses than loopback, because the proxy does not authenticate clients
         - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service; None for no HTTP
         - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty for no TLS
         - ``key_log``: path of a file to which the secrets of all TLS connections are appended; empty for none
@@ -85,6 +88,11 @@ class Proxy:
             raise LocalError("HTTP needs both a port to listen on and the http:// URL of the web service")
         if re.search(r"[\s/,]", advertised_address) or advertised_address.count(":") == 1:
             raise LocalError(f"advertised address {advertised_address}: write a host without a port")
+        if not (insecure or is_loopback(bind)):
+            raise LocalError(
+                f"address {bind or '(all)'}: other hosts could use the broker through the proxy, which does not "
+                "authenticate clients; accept this with --insecure (insecure=True)"
+            )
         for port in (listen, http_listen or 0):
             if not 0 <= port <= 65535:
                 raise LocalError(f"port {port}: write a number from 0 to 65535")

@@ -55,7 +55,7 @@ class BrokerAddresses:
             return None
         if not tunnel:
             return current if _same(named, current) else named
-        if not _is_loopback(named.hosts[0][0]):
+        if not is_loopback(named.hosts[0][0]):
             return None
         self._names[current] = str(named).partition("://")[2]
         return current
@@ -83,13 +83,12 @@ class BrokerAddresses:
 def _same(named: ServiceUrl, current: ServiceUrl) -> bool:
     """Return whether a URL refers to the current broker, by its address or by a different loopback address."""
     host, port = named.hosts[0]
-    loopback = _is_loopback(host)
-    return any(
-        port == port_ and (host == host_ or (loopback and _is_loopback(host_))) for host_, port_ in current.hosts
-    )
+    loopback = is_loopback(host)
+    return any(port == port_ and (host == host_ or (loopback and is_loopback(host_))) for host_, port_ in current.hosts)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host is an address of this host that other hosts cannot reach."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

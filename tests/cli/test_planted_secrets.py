@@ -222,7 +222,7 @@ CASES = {
         ["--port", "0", "--http-port", "0", "--tls-cert", "{key}"],
     ],
     "proxy": [
-        ["--to", "{nobody}", "--listen", "0", "--bind", "203.0.113.7"],
+        ["--to", "{nobody}", "--listen", "0", "--bind", "203.0.113.7", "--insecure"],
         ["--to", "b:1", "--listen", "0", "--listen-cert", "{key}", "--listen-key", "{key}"],
     ],
     **{f"stats {name}": [READ] for name in STATS},

@@ -193,7 +193,9 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
         (["--to", "b", "--listen-cert", "c.pem"], "two files"),
         (["--to", "b", "--http-listen", "0"], "HTTP needs both a port"),
         (["--to", "pulsar+ssl://b", "--tls-trust", "/nowhere/ca.pem"], "/nowhere/ca.pem: no such file"),
-        (["--to", "b", "--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
+        (["--to", "b", "--bind", "203.0.113.7"], "address 203.0.113.7: other hosts could use the broker"),
+        (["--to", "b", "--bind", "::"], "address ::: other hosts could use the broker"),
+        (["--to", "b", "--bind", "203.0.113.7", "--insecure"], "port 0 of 203.0.113.7"),
     ],
 )
 def test_invalid_options_are_reported_in_one_line(pcli, arguments, message):

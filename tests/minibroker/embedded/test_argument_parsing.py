@@ -57,6 +57,7 @@ def test_loopback_addresses_need_no_authentication(host):
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.168.1.5", "build-host"])
 def test_other_addresses_need_authentication(host):
     check_exposure(Settings(bindAddress=host, authenticationEnabled=True))
-    for settings in ({}, {"authenticationEnabled": True, "anonymousUserRole": "guest"}):
+    anonymous = {"authenticationEnabled": True, "anonymousUserRole": "guest"}
+    for settings in ({}, anonymous, {**anonymous, "authorizationEnabled": True, "superUserRoles": ["guest"]}):
         with pytest.raises(LocalError, match=r"clients need no credentials; enable authentication .* --insecure"):
             check_exposure(Settings(bindAddress=host, **settings))
