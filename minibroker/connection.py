@@ -133,6 +133,7 @@ class Connection:
         "reason",
         "recently_closed",
         "released",
+        "sends",
         "session",
         "watchers",
         "writable",
@@ -165,6 +166,8 @@ class Connection:
         """Frames to write at the end of this turn."""
         self.queued = 0
         """Number of bytes in ``out``."""
+        self.sends = 0
+        """Number of SENDs in this turn."""
         self.writable = True
         """Whether entries may be sent: True while the client reads fast enough."""
         self.congested = False
@@ -276,6 +279,7 @@ class Connection:
             if kind == _SEND:
                 send = pull_send(data, start, stop)
                 if send is not None and (producer := producers.get(send[0])) is not None:
+                    self.sends += 1
                     producer.publish(send[1], send[3], send[2], data, stop, end)
                     position = end
                     if self.closing:

@@ -122,6 +122,9 @@ class Settings:
     systemTopicEnabled: Annotated[bool, "namespaces have system topics, which policies of topics require"] = True
 
     # Producers.
+    maxPendingPublishRequestsPerConnection: Annotated[
+        int, "number of SENDs waiting for the disk at which a connection is not read, until half of them are stored"
+    ] = 1000
     encryptionRequireOnProducer: Annotated[bool, "only encrypted messages are accepted"] = False
     brokerPublisherThrottlingMaxMessageRate: Annotated[
         int, "maximum publish rate of the broker, messages per second"

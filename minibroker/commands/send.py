@@ -24,6 +24,7 @@ def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
     """
     producer = connection.producers.get(command.producer_id)
     if producer is not None:
+        connection.sends += 1
         producer.publish_command(command, frame.data[frame.parts.command_end :])
     elif not connection.is_recently_closed(command.producer_id):
         raise RemoteError(f"SEND of the unknown producer {command.producer_id}")

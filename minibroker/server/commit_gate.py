@@ -45,6 +45,12 @@ _SPACE_SECONDS: Final = 0.5
 class Output(Protocol):
     """The socket of a client."""
 
+    def hold(self, size: int, sends: int) -> None:
+        """Count bytes of output, and the SENDs that it answers, which wait for a commit."""
+
+    def release(self, size: int, sends: int) -> None:
+        """Undo `hold`."""
+
     def write(self, data: bytes) -> None:
         """Write bytes to the client."""
 
@@ -55,9 +61,15 @@ class Output(Protocol):
 class CommitGate:
     """The gate of one server. All methods must be called in its event loop."""
 
-    def __init__(self, storage: DurableBrokerStorage, on_failure: Callable[[str], None]) -> None:
-        """``on_failure`` is called with the reason if a batch cannot be written. The gate is then closed."""
+    def __init__(
+        self, storage: DurableBrokerStorage, flush: Callable[[], None], on_failure: Callable[[str], None]
+    ) -> None:
+        """``flush`` writes the output of clients that may receive more after their output was sent.
+
+        ``on_failure`` is called with the reason if a batch cannot be written. The gate is then closed.
+        """
         self._storage = storage
+        self._flush_output = flush
         self._on_failure = on_failure
         self._thread = ThreadPoolExecutor(1, "pcli-broker-database")
         self._task: asyncio.Task[None] | None = None
@@ -66,8 +78,9 @@ class CommitGate:
         self._written = 0
         """Number of the last written batch."""
         self._failure = ""
-        self._held: deque[tuple[int, Output, bytes, bool]] = deque()
-        """Output that waits: the number of its batch, the socket, the bytes, and whether the socket is closed then."""
+        self._held: deque[tuple[int, Output, bytes, int, bool]] = deque()
+        """Output that waits: the number of its batch, the socket, the bytes, the number of answered SENDs, and whether
+        the socket is closed then."""
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         """The callers of `written`, with the number of their batch."""
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -78,12 +91,16 @@ class CommitGate:
 
     # -- output --------------------------------------------------------------------------------------------------------
 
-    def hold(self, client_socket: Output, data: bytes, *, close: bool) -> bool:
-        """Hold output until the changes before it are written. Return False if it can be sent at once."""
+    def hold(self, client_socket: Output, data: bytes, sends: int, *, close: bool) -> bool:
+        """Hold output until the changes before it are written. Return False if it can be sent at once.
+
+        ``sends`` is the number of SENDs that the output answers.
+        """
         number = self._storage.required
         if number <= self._written:
             return False
-        self._held.append((number, client_socket, data, close))
+        self._held.append((number, client_socket, data, sends, close))
+        client_socket.hold(len(data), sends)
         return True
 
     async def written(self) -> None:
@@ -100,8 +117,9 @@ class CommitGate:
     def _release(self) -> None:
         """Send the output that waited for written batches."""
         while self._held and self._held[0][0] <= self._written:
-            _, client_socket, data, close = self._held.popleft()
+            _, client_socket, data, sends, close = self._held.popleft()
             client_socket.write(data)
+            client_socket.release(len(data), sends)
             if close:
                 client_socket.close()
         while self._waiting and (self._failure or self._waiting[0][0] <= self._written):
@@ -142,6 +160,7 @@ class CommitGate:
                 storage.written(batch)
                 self._written = batch.number
                 self._release()
+                self._flush_output()
                 storage.full = storage.database.out_of_space()
             elif not (storage.full or storage.database.collectable) or not await self._collect():
                 break
@@ -182,7 +201,7 @@ class CommitGate:
         """Replace the responses that wait by errors, and report the failure."""
         self._failure = reason
         refused = Refused(pb.PersistenceError, reason)
-        for _, client_socket, data, _ in self._held:
+        for _, client_socket, data, *_ in self._held:
             client_socket.write(_errors_instead(data, refused))
         self._held.clear()
         self._release()

@@ -6,7 +6,8 @@ Rules of this file
    turn.
 2. One timer of the loop serves all timers of the broker.
 3. If a client does not read, no entries are sent above the high-water mark of its socket. If its responses also
-   accumulate (up to `_FULL`), its requests are no longer read. This limits the memory of a connection.
+   accumulate (up to `_FULL`), its requests are no longer read. This limits the memory of a connection. Output that
+   waits for a commit counts like output that waits for the client, and the number of SENDs that wait is limited.
 4. The HTTP packages are imported at the first HTTP connection.
 5. Exceptions in the broker and the event loop are logged and kept in `failures`. A connection that is closed because of
    a client error is logged in one line.
@@ -129,7 +130,7 @@ class Server:
 
     def _open_gate(self) -> None:
         if self._storage is not None:
-            self._gate = CommitGate(self._storage, self._on_write_failure)
+            self._gate = CommitGate(self._storage, self.flush, self._on_write_failure)
 
     def _on_write_failure(self, reason: str) -> None:
         """Close all connections, and continue with the state in the database."""
@@ -272,7 +273,8 @@ class Server:
         while pieces := broker.drain():
             for connection, data in pieces:
                 client_socket: ClientSocket = connection.client_socket
-                if gate is not None and gate.hold(client_socket, data, close=connection.closing):
+                sends, connection.sends = connection.sends, 0
+                if gate is not None and gate.hold(client_socket, data, sends, close=connection.closing):
                     continue
                 client_socket.write(data)
                 if connection.closing:
@@ -343,9 +345,17 @@ class ClientSocket(asyncio.Protocol):
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._high_water = server.settings.pulsarChannelWriteBufferHighWaterMark
+        self._most_pending_sends = server.settings.maxPendingPublishRequestsPerConnection
         self._transport: Any = None
         self._input_held = False
         """Whether the client's requests are not read because the client does not read its responses."""
+        self._writing_paused = False
+        """Whether the client reads too slowly."""
+        self._held = self._pending_sends = 0
+        """Number of bytes, and of SENDs, that wait for a commit."""
+        self._sends_held = False
+        """Whether the client's requests are not read because too many of its SENDs wait."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle a new connection."""
@@ -383,17 +393,43 @@ class ClientSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Record that the client reads too slowly."""
-        self._broker.set_writable(self.connection, self._server.now(), yes=False)
+        self._writing_paused = True
+        self._set_writable()
 
     def resume_writing(self) -> None:
         """Record that the client has caught up."""
         if self._input_held:
             self._input_held = False
             self.connection.resume_reading()
-        self._broker.set_writable(self.connection, self._server.now(), yes=True)
+        self._writing_paused = False
+        self._set_writable()
         self._server.flush()
 
+    def _set_writable(self) -> None:
+        """Set whether entries may be sent to the client."""
+        writable = not self._writing_paused and self._held <= self._high_water
+        if writable == self.connection.congested:
+            self._broker.set_writable(self.connection, self._server.now(), yes=writable)
+
     # -- called by the server ------------------------------------------------------------------------------------------
+
+    def hold(self, size: int, sends: int) -> None:
+        """Count output, and the SENDs that it answers, which wait for a commit. Above the limits, pause."""
+        self._held += size
+        self._pending_sends += sends
+        if 0 < self._most_pending_sends <= self._pending_sends and not self._sends_held:
+            self._sends_held = True
+            self.connection.pause_reading()
+        self._set_writable()
+
+    def release(self, size: int, sends: int) -> None:
+        """Undo `hold`. Reading resumes when half of the limit waits (ServerCnx.completedSendOperation)."""
+        self._held -= size
+        self._pending_sends -= sends
+        if self._sends_held and self._pending_sends <= self._most_pending_sends // 2:
+            self._sends_held = False
+            self.connection.resume_reading()
+        self._set_writable()
 
     def write(self, data: bytes) -> None:
         """Write bytes to the client."""

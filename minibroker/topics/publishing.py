@@ -10,9 +10,6 @@ Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, Non
 4. Duplicates are detected by the ids in the command and the producer's name. A SEND with the marker flag is neither
    checked nor recorded, whatever its metadata contains (verified on 4.2.4).
 5. On a non-persistent topic the broker responds first and delivers the entry afterwards; the id is always 0:0.
-
-The broker's limits on SENDs in flight (maxPendingPublishRequestsPerConnection and others) are never reached, because an
-entry is stored when `publish` returns.
 """
 
 from __future__ import annotations

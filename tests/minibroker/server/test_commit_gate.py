@@ -92,6 +92,56 @@ def test_sends_during_a_commit_share_the_next_commit(run):
     run(work())
 
 
+def test_a_connection_is_not_read_while_too_many_of_its_sends_wait(run):
+    """maxPendingPublishRequestsPerConnection, as in ServerCnx: reading resumes at half of the limit."""
+
+    async def work():
+        database = SlowDatabase()
+        async with listening(database, maxPendingPublishRequestsPerConnection=10) as server:
+            peer = await join(server)
+            await producing(peer)
+            [producer] = server.broker.topics["persistent://public/default/t"].producers.values()
+            database.open.clear()
+            for number in range(10):
+                assert producer.connection.reading
+                peer.say(pb.CommandSend(producer_id=1, sequence_id=number), entry=entry())
+                while producer.messages_in <= number:
+                    await asyncio.sleep(0)
+            assert not producer.connection.reading
+            peer.say(pb.CommandSend(producer_id=1, sequence_id=10), entry=entry())
+            await silence(peer)
+            assert producer.messages_in == 10
+            database.open.set()
+            receipts = [(await peer.hear(pb.CommandSendReceipt)).sequence_id for _ in range(11)]
+            assert receipts == list(range(11))
+
+    run(work())
+
+
+def test_messages_that_wait_for_a_commit_are_limited(run):
+    async def work():
+        database = SlowDatabase()
+        async with listening(database) as server:
+            producer, consumer = await join(server), await join(server)
+            await producing(producer)
+            await consuming(consumer, permits=1)
+            for _ in range(50):
+                await producer.ask(pb.CommandSendReceipt, SEND, entry(50_000))
+            await consumer.hear(pb.CommandMessage)
+            [reader] = server.broker.topics["persistent://public/default/t"].consumers
+            database.open.clear()
+            producer.say(SEND, entry=entry())
+            await silence(producer)
+            consumer.say(pb.CommandFlow(consumer_id=1, messagePermits=1000))
+            await silence(consumer)
+            assert 1 < reader.messages_out < 50
+            database.open.set()
+            for _ in range(50):
+                await consumer.hear(pb.CommandMessage)
+
+    run(work())
+
+
 def test_a_ping_is_answered_although_an_acknowledgement_is_not_written(run):
     """Acknowledgements without a response are lazy: output after them does not wait, and a timer writes them."""
 
