@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from pcli.minibroker.schema.avro_compatibility import AvroSchema, Field
 
-__all__ = ["pretty_text"]
+__all__ = ["MAX_TEXT", "pretty_text"]
+
+MAX_TEXT: Final = 1 << 19
+"""Maximum number of characters. An error with the texts of two schemas then fits into a frame."""
 
 
 def pretty_text(schema: AvroSchema) -> str:
-    """Return the declaration of a schema. A named type is declared once; further uses consist of its name."""
-    return _printed(_declaration(schema, "", set()), "")
+    """Return the declaration of a schema. A named type is declared once; further uses consist of its name.
+
+    The text ends with an ellipsis if it exceeds MAX_TEXT: with indentation, it can be much longer than the schema.
+    """
+    parts, size = [], 0
+    for part in _printed(_declaration(schema, "", set()), ""):
+        parts.append(part)
+        size += len(part)
+        if size > MAX_TEXT:
+            return "".join(parts)[: MAX_TEXT - 1] + "…"
+    return "".join(parts)
 
 
 def _declaration(schema: AvroSchema, space: str, declared: set[str]) -> Any:
@@ -72,12 +85,18 @@ def _name_in(name: str, space: str) -> str:
     return short if own == space else name
 
 
-def _printed(value: Any, indent: str) -> str:
-    """Return JSON with one line per key. Lists do not start new lines."""
-    if isinstance(value, list):
-        return f"[ {', '.join(_printed(one, indent) for one in value)} ]" if value else "[ ]"
-    if not isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False)
-    inner = f"{indent}  "
-    lines = ",\n".join(f"{inner}{json.dumps(key)} : {_printed(one, inner)}" for key, one in value.items())
-    return f"{{\n{lines}\n{indent}}}" if value else "{ }"
+def _printed(value: Any, indent: str) -> Iterator[str]:
+    """Yield the parts of JSON with one line per key. Lists do not start new lines."""
+    if isinstance(value, list) and value:
+        for number, one in enumerate(value):
+            yield ", " if number else "[ "
+            yield from _printed(one, indent)
+        yield " ]"
+    elif isinstance(value, dict) and value:
+        inner = f"{indent}  "
+        for number, (key, one) in enumerate(value.items()):
+            yield f"{',' if number else '{'}\n{inner}{json.dumps(key)} : "
+            yield from _printed(one, inner)
+        yield f"\n{indent}}}"
+    else:
+        yield {"[]": "[ ]", "{}": "{ }"}.get(text := json.dumps(value, ensure_ascii=False), text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from pcli.minibroker.schema.avro_compatibility import parse
-from pcli.minibroker.schema.avro_text import pretty_text
+from pcli.minibroker.schema.avro_text import MAX_TEXT, pretty_text
 
 RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
 TEXT = """{
@@ -48,3 +48,14 @@ def test_the_text_is_parsed_as_the_same_schema():
     found = {"type": "fixed", "name": "F", "namespace": "x", "size": 4, "aliases": ["G"]}
     assert (third["type"]["values"]["items"], fourth["type"]) == (found, "x.F")
     assert last["type"] == {"type": "long", "logicalType": "timestamp-millis"}
+
+
+def test_a_text_that_no_frame_can_contain_is_cut():
+    """The indentation of fields in a nested record is longer than the fields."""
+    declared = {"type": "record", "name": "E", "fields": [{"name": f"f{n}", "type": "int"} for n in range(10_000)]}
+    for depth in range(40):
+        declared = {"type": "record", "name": f"R{depth}", "fields": [{"name": "a", "type": declared}]}
+    found = text(declared)
+    assert len(found) == MAX_TEXT
+    assert found.startswith('{\n  "type" : "record"')
+    assert found.endswith("…")
