@@ -21,6 +21,9 @@ from typing import Any, Final
 __all__ = ["AvroError", "AvroSchema", "can_read", "normal_form", "parse"]
 
 _MAX_DEPTH: Final = 100
+_MAX_JSON_DEPTH: Final = 500
+"""Maximum nesting of lists and objects, also in properties, so that the schema can be printed recursively."""
+
 _MAX_STEPS: Final = 200_000
 """Maximum number of pairs of types, including their fields, that one comparison visits."""
 
@@ -106,12 +109,29 @@ class AvroSchema:
 def parse(data: bytes) -> AvroSchema:
     """Parse the JSON text of a schema. Raises AvroError if it is invalid."""
     try:
-        return _Parser().parse_all(json.loads(data, parse_constant=_no_number))
+        declared = json.loads(data, parse_constant=_no_number)
     except RecursionError:
         raise AvroError("types are nested too deeply") from None
     except ValueError as error:
         # The text is not UTF-8 or not JSON, or contains an integer with more digits than Python converts.
         raise AvroError(f"invalid JSON: {error}"[:200]) from None
+    _check_depth(declared)
+    return _Parser().parse_all(declared)
+
+
+def _check_depth(declared: Any) -> None:
+    """Raise AvroError if lists and objects are nested more than _MAX_JSON_DEPTH levels deep."""
+    level = [declared]
+    for _ in range(_MAX_JSON_DEPTH):
+        level = [
+            child
+            for one in level
+            if isinstance(one, list | dict)
+            for child in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    raise AvroError("types are nested too deeply")
 
 
 def _no_number(word: str) -> None:

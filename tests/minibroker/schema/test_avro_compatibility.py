@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcli.minibroker.schema.avro_compatibility import AvroError, can_read, normal_form, parse
+from pcli.minibroker.schema.avro_text import pretty_text
 
 PRIMITIVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 
@@ -299,6 +300,22 @@ def test_deep_and_wide_schemas_are_limited() -> None:
     many = rec(*[(f"f{n}", kind) for n, kind in enumerate(types)], ("last", rec(I, name="T200")))
     assert is_valid(json.dumps(many))
     assert fits(many, many)
+
+
+@pytest.mark.parametrize("levels", ["[]", '{"a":}'])
+def test_deep_properties_are_limited(levels: str) -> None:
+    """A schema that is accepted is shallow enough to be compared and printed."""
+
+    def declared(depth: int) -> bytes:
+        deep = levels[:-1] * depth + "1" + levels[-1] * depth
+        return f'{{"type": "record", "name": "R", "fields": [], "x": {deep}}}'.encode()
+
+    schema = parse(declared(498))
+    assert normal_form(schema)
+    assert pretty_text(schema)
+    for depth in (500, 970, 974, 100_000):
+        with pytest.raises(AvroError, match="nested too deeply"):
+            parse(declared(depth))
 
 
 def test_a_comparison_of_many_types_is_limited() -> None:
