@@ -73,7 +73,7 @@ class TokenProvider:
     def authenticate(self, credentials: Credentials, now: int) -> Principal:
         """Return the principal of a token."""
         try:
-            claims = self._key.claims(credentials.data.decode("utf-8").strip(), now)
+            claims = self._key.claims(credentials.data.decode("utf-8"), now)
         except (UnicodeDecodeError, InvalidTokenError) as fault:
             raise AuthenticationError(f"invalid token: {fault}") from None
         if self._audience_claim:
@@ -176,8 +176,8 @@ class AuthenticationService:
         """
         scheme, _, text = headers.get("authorization", "").partition(" ")
         data = {"token": b"", "basic": b""}
-        if scheme.lower() == "bearer":
-            data["token"] = text.strip().encode()
+        if scheme == "Bearer":
+            data["token"] = text.encode()
         elif scheme.lower() == "basic":
             with suppress(binascii.Error, ValueError):
                 data["basic"] = base64.b64decode(text.strip(), validate=True)

@@ -236,11 +236,24 @@ SPARK = {
 }
 
 
+ENVIRONMENT = {
+    "PCLI_URL": ["pulsar://user:{marker}@127.0.0.1:1", "pulsar://user:{marker}@127.0.0.1:port", "ftp://{marker}@b"],
+    "PCLI_TOKEN": ["{marker}", "{marker}\n{marker}", "\u00e9{marker}"],
+    "PCLI_BASIC": ["{marker}", "user:{marker}", "user:{marker}\n"],
+}
+"""The values of environment variables that commands use instead of options."""
+
+
 def commands():
-    """Return the names of all commands."""
+    """Return the commands by name."""
     group = typer.main.get_command(app)
+    found = {}
     for name, command in group.commands.items():
-        yield from (f"{name} {sub}" for sub in command.commands) if hasattr(command, "commands") else [name]
+        subcommands = getattr(command, "commands", None)
+        found.update(
+            {name: command} if subcommands is None else {f"{name} {sub}": subcommands[sub] for sub in subcommands}
+        )
+    return found
 
 
 DUMP = re.compile(rb"^ *[0-9a-f]{4}  ((?:[0-9a-f]{2} )+)", re.MULTILINE)
@@ -270,6 +283,22 @@ def contents(folder):
 
 def test_every_command_is_searched():
     assert sorted(commands()) == sorted([*CASES, *SPARK, *RAW])
+
+
+def test_every_environment_variable_is_searched():
+    variables = {param.envvar for command in commands().values() for param in command.params if param.envvar}
+    assert variables == set(ENVIRONMENT)
+
+
+@pytest.mark.parametrize("variable", ENVIRONMENT)
+@pytest.mark.parametrize("command", [("produce", "t", "-m", "hello"), ("consume", "t"), ("produce", "--help")])
+def test_no_output_contains_the_value_of_an_environment_variable(pcli, monkeypatch, variable, command):
+    if variable != "PCLI_URL":
+        monkeypatch.setenv("PCLI_URL", "pulsar://127.0.0.1:1")
+    for value in ENVIRONMENT[variable]:
+        monkeypatch.setenv(variable, value.format(marker=MARKER))
+        result = pcli(*command)
+        assert not found_in(result.raw, result.err.encode())
 
 
 @pytest.mark.parametrize("command", CASES)

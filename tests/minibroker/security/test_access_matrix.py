@@ -17,7 +17,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.minibroker.admin import endpoint_table
 from pcli.minibroker.admin.permission_checks import UNAUTHENTICATED
-from pcli.minibroker.security.tokens import InvalidTokenError, TokenKey, create_token
+from pcli.minibroker.security.tokens import InvalidTokenError, TokenKey, create_token, key_bytes
 from pcli.minibroker.settings import Settings
 from tests.minibroker.admin.conftest import Rest
 from tests.minibroker.conftest import START
@@ -50,6 +50,13 @@ def with_claims(token, claims):
     return f"{head}.{part(claims)}.{signature}"
 
 
+def with_header(**header):
+    """Return a token of the superuser with a valid signature and other fields in the header."""
+    head = f"{part({'alg': 'HS256', **header})}.{part({'sub': 'admin', 'aud': 'broker'})}"
+    signature = hmac.digest(key_bytes(matrix.SECRET), head.encode(), "sha256")
+    return f"{head}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
 def unsigned(algorithm):
     return f"{part({'alg': algorithm, 'typ': 'JWT'})}.{part({'sub': 'admin', 'aud': 'broker'})}."
 
@@ -69,6 +76,10 @@ FORGED = {
     "expired": matrix.token("admin", exp=NOW),
     "not valid yet": matrix.token("admin", nbf=NOW + 1),
     "expiry of another type": matrix.token("admin", exp="never"),
+    "critical header": with_header(crit=["x"], x=1),
+    "unencoded payload": with_header(crit=["b64"], b64=False),
+    "another algorithm than the signature": with_header(alg="HS384"),
+    "spaces": f" {matrix.token('admin')}",
     "no role": create_token({"aud": "broker"}, secret=matrix.SECRET),
 }
 """Tokens that no broker may accept."""
@@ -196,6 +207,16 @@ def test_no_endpoint_is_called_without_a_valid_token(secured_world, monkeypatch)
             if answer.status != 401:
                 wrong.append((method, path, case, answer.status))
     assert (wrong, called) == ([], [])
+
+
+@pytest.mark.parametrize("header", [{"kid": "../../../dev/null"}, {"jku": "http://keys.example/"}, {"typ": "x"}])
+def test_the_header_of_a_token_selects_no_key(secured_world, header):
+    """A real 4.2.4 ignores these fields: the key is always the configured one."""
+    client = secured_world.client(auth_method_name="token", auth_data=with_header(**header).encode())
+    assert client.connection.role == "admin"
+    forged = with_header(**header)[:-8] + "AAAAAAAA"
+    headers = {"authorization": f"Bearer {forged}"}
+    assert secured_world.rest("GET", "/admin/v2/clusters", headers=headers).status == 401
 
 
 @pytest.mark.parametrize("case", FORGED)
