@@ -97,6 +97,7 @@ def _server(
     broker: Broker, now: Callable[[], int], endpoint: Endpoint, domain: str
 ) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
+        called = False
         try:
             roles = () if endpoint.path in UNAUTHENTICATED else _roles(broker, request, now())
             data, media = await _body(request, broker.settings), request.headers.get("content-type", "")
@@ -114,6 +115,7 @@ def _server(
                 call.body = convert(data, kind)
             check_permission(call, endpoint, roles)
             broker.begin_turn(now())
+            called = endpoint.method != "GET"
             value = endpoint.function(call)
         except EmptyBodyError:
             return _answer(Reply(400, b"The request entity cannot be empty."))
@@ -133,7 +135,7 @@ def _server(
             broker.report(fault)
             return _error(500, f"{type(fault).__name__}: {fault}")
         finally:
-            if broker.documents is not None and endpoint.method != "GET":
+            if called and broker.documents is not None:
                 broker.documents.changed_by_request({"domain": domain, **request.path_params})
             broker.finish_turn()
         return _answer(value)

@@ -185,6 +185,21 @@ def test_a_rest_response_waits_for_the_commit(run):
     run(work())
 
 
+def test_a_refused_request_causes_no_commit(run):
+    """Otherwise a client without credentials could keep the disk busy."""
+
+    async def work():
+        for settings, status in (({"authenticationEnabled": True}, 401), ({}, 400)):
+            database = SlowDatabase()
+            async with listening(database, **settings) as server:
+                await rest(server, "GET", "clusters")  # the first output waits for the initial state
+                before = database.writes
+                assert (await rest(server, "PUT", "persistent/public/default/a/partitions", b"x"))[0] == status
+                assert database.writes == before == 1
+
+    run(work())
+
+
 def test_a_failed_commit_is_reported_and_the_stored_state_remains(run, caplog):
     async def work():
         database = SlowDatabase()
