@@ -1,8 +1,9 @@
 """Serialization of the values that an incremental run keeps for the next run.
 
 The values are pickled, because they contain objects of the reader. A pickle can name any function, so a manipulated
-file could run code. Therefore only classes of pcli, numpy arrays and plain containers are loaded. Class names are part
-of the format: if a class was renamed, older values are rejected as values of a different version.
+file could run code. Therefore only classes that the packages of the reader define, numpy arrays and plain containers
+are loaded. Class names are part of the format: if a class was renamed, older values are rejected as values of a
+different version.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _PLAIN: Final = frozenset({
     ("numpy", "ndarray"), ("numpy", "dtype"), ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"),
 })  # fmt: skip
+_READER: Final = ("pcli.codec.", "pcli.spark.")
 
 
 def dump(value: Any) -> bytes:
@@ -44,8 +46,11 @@ def load(data: bytes, where: str) -> Any:
 class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> Any:
         """Return a class that `dump` may contain; raise UnpicklingError for any other class."""
-        if (module, name) in _PLAIN or (module.startswith("pcli.") and "." not in name):
+        if (module, name) in _PLAIN:
+            return super().find_class(module, name)
+        if module.startswith(_READER) and "." not in name:
             found = super().find_class(module, name)
-            if (module, name) in _PLAIN or isinstance(found, type):
+            # A module also contains the classes that it imports, such as Path.
+            if isinstance(found, type) and found.__module__ == module:
                 return found
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed")

@@ -83,7 +83,7 @@ class Manifest:
                     run=dict(content["run"]),
                     state=tuple(content["state"]),
                 )
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise LocalError(f"{where}: not a manifest of pcli, or damaged") from None
         if isinstance(version, int) and version < _VERSION:
             raise LocalError(

@@ -4,6 +4,7 @@ Rules of this file
 1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is resolved by `pyarrow.fs`.
 2. A file system error is reported in one line with the path. Only this module converts OSError to LocalError.
 3. Names that begin with ``_`` are internal: Spark, DuckDB's globs and pyarrow ignore them.
+4. A name cannot leave the folder. Manifests contain names, and tables may come from anyone.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ class Store:
     """The path or URI that the user specified; empty if it is ``root``."""
 
     def path(self, name: str) -> str:
-        """Return the complete path of a name in the folder. Names contain ``/`` as the separator."""
+        """Return the complete path of a name in the folder. Names contain ``/`` as the separator.
+
+        Raises LocalError if the name is not below the folder.
+        """
+        if not {"", ".", ".."}.isdisjoint(name.replace("\\", "/").split("/")):
+            raise LocalError(f"{self.place or self.root}: the name {name[:80]!r} in the tables is not below the folder")
         return f"{self.root}/{name}"
 
     def place_of(self, name: str) -> str:

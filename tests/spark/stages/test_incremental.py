@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -286,4 +287,7 @@ def test_a_manipulated_state_runs_no_code(tmp_path, monkeypatch):
         with pytest.raises(LocalError, match="here: damaged"):
             kept_values.load(data, "here")
     assert not (tmp_path / "evil").exists()
+    for name in (b"pcli.spark.tables.table_store\nPath", b"pcli.minibroker.storage.sqlite_database\nSqliteDatabase"):
+        with pytest.raises(LocalError, match="is not allowed"):
+            kept_values.load(zlib.compress(b"c" + name + b"\n(S'evil'\ntR."), "here")
     assert kept_values.load(kept_values.dump({1: (2, b"3", {4})}), "here") == {1: (2, b"3", {4})}

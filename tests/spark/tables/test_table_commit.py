@@ -309,7 +309,20 @@ def test_things_of_the_user_beside_our_tables_stay(tmp_path):
     assert (tmp_path / "captures" / "notes.txt").exists()
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "pcli tables"}', "nonsense"])
+@pytest.mark.parametrize("name", ["../victim", "../../out/../victim", "x/../../../victim", "/victim", "..\\victim"])
+def test_a_manifest_cannot_name_files_outside_the_folder(tmp_path, name):
+    """Otherwise the next run would remove them, because they belong to the tables no longer."""
+    (tmp_path / "victim").write_text("mine")
+    store = open_store(str(tmp_path / "out"))
+    manifest = run_whole(store, "a")
+    path = tmp_path / "out" / "_manifest.json"
+    path.write_text(path.read_text().replace(manifest.files[0].name, name.replace("\\", "\\\\")))
+    with pytest.raises(LocalError, match="is not below the folder"):
+        run_whole(store, "b")
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[" * 100_000, '{"format": "pcli tables"}', "nonsense"])
 def test_a_manifest_that_is_none_is_a_clear_error(tmp_path, text):
     (tmp_path / "_manifest.json").write_text(text)
     with pytest.raises(LocalError, match="not a manifest of pcli"):
