@@ -28,5 +28,5 @@ def decoding(path: str) -> Iterator[None]:
     """Raise Refused (PersistenceError) instead of the errors that a damaged document with this path causes."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise Refused(pb.PersistenceError, f"the document {path} is damaged") from error

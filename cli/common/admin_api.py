@@ -48,7 +48,7 @@ class AdminApi:
             raise LocalError(f"{self.url}: {_reason(status, body)}")
         try:
             return json.loads(body) if body else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise LocalError(f"{self.url} returned a response that is not JSON") from None
 
 
@@ -65,5 +65,5 @@ def _reason(status: int, body: bytes) -> str:
         return text
     try:
         return f"status {status}: {json.loads(text)['reason']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return f"status {status}"

@@ -148,7 +148,7 @@ def export_lines(directory: Path) -> Iterator[str]:
                 topics[value["storage"]] = path.removeprefix(LEDGERS), value.get("ledgers", [])
         for storage in database.storages():
             yield from _entry_lines(database, storage, *topics.get(storage, ("", [])))
-    except (sqlite3.Error, ValueError) as error:
+    except (sqlite3.Error, ValueError, RecursionError) as error:
         raise LocalError(f"{database.path}: {error}; pcli broker --check {directory} describes the damage") from None
     except Refused as refused:
         raise LocalError(f"{refused.text}; pcli broker --check {directory} describes the damage") from None
@@ -240,7 +240,7 @@ def _import(database: SqliteDatabase, lines: Iterable[str]) -> int:
                 batch = Batch(1)
     except UnicodeDecodeError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise LocalError(f"line {number}: not a line of an export") from None
     if not number:
         raise LocalError("the export is empty")

@@ -91,7 +91,7 @@ def rewritten_lookup(body: bytes, addresses: BrokerAddresses, current: ServiceUr
     """
     try:
         response = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return body
     if not isinstance(response, dict) or not (response.get("brokerUrl") or response.get("brokerUrlTls")):
         return body

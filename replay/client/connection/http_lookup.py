@@ -136,14 +136,14 @@ def _answer(where: str, status: int, body: bytes, read: Callable[[Any], Any]) ->
         )
     try:
         return read(json.loads(body))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ClientFailure("UnknownError", f"{where} sent an invalid response")
 
 
 def _reason(body: bytes) -> str:
     """Return a broker's error text on one line: ``reason`` or ``message`` in the JSON, or else the whole body."""
     text = body.decode(errors="replace")
-    with suppress(ValueError, KeyError, TypeError, AttributeError):
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         response = json.loads(text)
         text = str(response.get("reason") or response["message"])
     return " ".join(text.split())[:200]

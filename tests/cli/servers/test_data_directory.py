@@ -104,6 +104,7 @@ def test_an_import_restores_messages_and_subscriptions(pcli, stored, tmp_path):
         (b'{"format":9}\n', "line 1: the format is 9; this version of pcli reads 1"),
         (b'{"format":1}\n{"path":"/x"}\n', "line 2: not a line of an export"),
         (b'{"format":1}\n{"storage":1,"number":0,"entry":"?"}\n', "line 2: not a line of an export"),
+        (b'{"format":1}\n' + b'{"path":' * 100_000 + b"1" + b"}" * 100_000, "line 2: not a line of an export"),
         (b'{"format":1}\n\xff\n', "not UTF-8 text"),
     ],
 )
@@ -146,6 +147,7 @@ def damage(directory, statement, *values):
 
 DAMAGES = {
     "not JSON": ("UPDATE documents SET value = '{' WHERE path = ?", LEDGERS),
+    "deep JSON": (f"UPDATE documents SET value = '{'[' * 100_000}' WHERE path = ?", LEDGERS),
     "a field is missing": ("UPDATE documents SET value = '{\"storage\":1}' WHERE path = ?", LEDGERS),
     "a document of a subscription": (
         "UPDATE documents SET value = '{}' WHERE path = ?",

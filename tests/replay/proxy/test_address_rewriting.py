@@ -178,6 +178,8 @@ def test_an_http_lookup_response_for_tls_clients_is_rewritten(make_proxy_address
     assert (found["brokerUrl"], found["brokerUrlTls"]) == ("", "pulsar+ssl://proxy:7001")
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"brokerUrl": "no url"}', b'{"reason": "no"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b"[" * 100_000, b"{}", b'{"brokerUrl": "no url"}', b'{"reason": "no"}']
+)
 def test_other_http_responses_are_unchanged(proxy_addresses, body):
     assert rewritten_lookup(body, proxy_addresses.addresses, proxy_addresses.current) == body

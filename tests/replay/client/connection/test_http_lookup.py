@@ -91,6 +91,7 @@ def test_a_token_is_sent_as_bearer(fake_broker: Any) -> None:
             ClientFailure("NotFound", "http://a:8080 responded with status 404: Topic not found"),
         ),
         (200, b"<html>", ClientFailure("UnknownError", "http://a:8080 sent an invalid response")),
+        (200, b"[" * 100_000, ClientFailure("UnknownError", "http://a:8080 sent an invalid response")),
         (0, b"connection refused", ClientFailure("Connect", "http://a:8080: connection refused")),
     ],
 )
