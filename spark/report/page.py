@@ -3,7 +3,8 @@
 Rules of this file
 1. The template escapes all text from the wire. Only charts, which contain no text from the wire, are inserted without
    escaping.
-2. Sections about tables that a run did not write are omitted. If no packet was read, all sections are omitted, because
+2. Control characters are printed as escape sequences, because a page can be printed to a terminal.
+3. Sections about tables that a run did not write are omitted. If no packet was read, all sections are omitted, because
    a report without findings would be misleading.
 """
 
@@ -19,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup, escape
 
+from pcli.codec.errors import LocalError
+from pcli.codec.observe.text_format import printable
 from pcli.spark.report import message_sections as of_messages
 from pcli.spark.report import other_sections as others
 from pcli.spark.report.message_figures import COLUMNS, MessageFigures, Span, gather
@@ -34,8 +37,24 @@ _CONSUMER: Final = (
 )  # fmt: skip
 
 
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def page_of(tables: StoredTables, title: str = "Pulsar traffic") -> str:
-    """Return the page for these tables. The memory depends on the numbers of names, findings and gaps."""
+    """Return the page for these tables. The memory depends on the numbers of names, findings and gaps.
+
+    Raises LocalError if the tables contain values that pcli does not write.
+    """
+    try:
+        page = _page_of(tables, title)
+    except (LookupError, TypeError, ValueError, pa.ArrowException, jinja2.TemplateError) as error:
+        raise LocalError(
+            f"the tables contain a value that pcli does not write: {printable(str(error))[:200]}"
+        ) from None
+    return _CONTROL.sub(lambda found: printable(found[0]), page)
+
+
+def _page_of(tables: StoredTables, title: str) -> str:
     captures = tables.read("captures")
     span = _span(captures)
     packets = pc.sum(captures["packets"]).as_py() or 0

@@ -1,5 +1,9 @@
 """`pcli report`: to a file or a pipe, complete or no output at all; errors in one line."""
 
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pcli.spark.analysis import analyze
@@ -63,3 +67,24 @@ def test_an_unwritable_page_is_reported_before_the_analysis(pcli, captures, tmp_
     assert (result.code, result.out) == (2, "")
     assert result.err == f"pcli: --report {page}: there is no folder {page.parent}\n"
     assert not (tmp_path / "out").exists()
+
+
+EVIL = "\x1b[2J\u202e<script>alert(1)</script>"
+
+
+@pytest.mark.parametrize(("table", "code"), [("captures", 0), ("findings", 2), ("messages", 2)])
+def test_tables_of_another_author(pcli, tables, tmp_path, table, code):
+    """Names can be any text. Other columns contain words of pcli; another word is an error, not a traceback."""
+    shutil.copytree(tables, tmp_path / "out")
+    [file, *_] = (tmp_path / "out" / table).rglob("*.parquet")
+    found = pq.read_table(file, partitioning=None)
+    columns = [
+        pa.array([EVIL] * len(found), column.type) if pa.types.is_string(column.type) else column
+        for column in found.columns
+    ]
+    pq.write_table(pa.table(columns, schema=found.schema), file)
+    result = pcli("report", tmp_path / "out", "-o", "-")
+    assert (result.code, result.err.count("\n")) == (code, code // 2)
+    assert ("&lt;script&gt;" in result.out) == (code == 0)
+    assert not {"\x1b", "\u202e"} & {*result.out, *result.err}
+    assert "<script>" not in result.out
