@@ -64,6 +64,6 @@ def _reason(status: int, body: bytes) -> str:
     if not status:
         return text
     try:
-        return f"status {status}: {json.loads(text)['reason']}"
+        return f"status {status}: {' '.join(str(json.loads(text)['reason']).split())[:200]}"
     except (ValueError, KeyError, TypeError, RecursionError):
         return f"status {status}"

@@ -94,7 +94,11 @@ def write_bytes(data: bytes) -> None:
 
 
 def say(text: str) -> None:
-    """Print one message on stderr, after all buffered output of stdout."""
+    """Print one message on stderr, after all buffered output of stdout. It may contain text of a peer."""
+    if not text.replace("\n", "").isprintable():
+        from pcli.codec.observe.text_format import printable
+
+        text = "\n".join(map(printable, text.split("\n")))
     if sys.stdout is not None:
         sys.stdout.flush()
     print(f"pcli: {text}", file=sys.stderr)

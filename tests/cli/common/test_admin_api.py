@@ -40,6 +40,9 @@ def web_service():
         (200, b"[" * 100_000, " returned a response that is not JSON"),
         (500, b"[" * 100_000, ": status 500"),
         (500, b'{"reason":"full"}', ": status 500: full"),
+        (500, b'{"reason":"\\u001b[2J\\n\\u202efull"}', ": status 500: \\x1b[2J \\u202efull"),
+        (200, b" " * (64 << 20) + b"[]", ": the response has more than 64 MB"),
+        (500, b" " * (65 << 20), ": the response has more than 64 MB"),
     ],
 )
 def test_an_unusable_response_is_reported_in_one_line(pcli, web_service, status, body, reason):
