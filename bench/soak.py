@@ -169,7 +169,10 @@ async def sample(soak: Soak, broker: Broker, http_port: int) -> None:
     while time.monotonic() < soak.end:
         await asyncio.sleep(SAMPLE_SECONDS)
         for path in ("/metrics", "/admin/v2/persistent/public/default"):
-            await asyncio.to_thread(get, http_port, path)
+            try:
+                await asyncio.to_thread(get, http_port, path)
+            except OSError as fault:
+                soak.counts[f"failure of {path}: {type(fault).__name__}"] += 1
         soak.memory.append(broker.resident())
         cpu, counts = broker.cpu(), soak.counts
         print(
