@@ -86,11 +86,14 @@ def filters(data: bytes) -> None:
 
 
 def batches(data: bytes) -> None:
-    """Decompress a batch and split it. The first bytes are the type of compression, the size and the count."""
+    """Decompress a batch and split it. The first bytes are the type of compression, the size and the count.
+
+    Without compression, the size is that of the data, because a batch of any other size is not split.
+    """
     if len(data) < 8:
         return
-    size, count = int.from_bytes(data[1:5], "big") & 0xFFFFF, int.from_bytes(data[5:8], "big")
-    content = decompress(data[0] % 6, data[8:], size)
+    kind, size, count = data[0] % 6, int.from_bytes(data[1:5], "big") & 0xFFFFF, int.from_bytes(data[5:8], "big")
+    content = decompress(kind, data[8:], size if kind else len(data) - 8)
     if not isinstance(content, Problem):
         pieces, _ = split_batch(content, count)
         assert all(0 <= start <= stop <= len(content) for _, start, stop in pieces)
