@@ -129,7 +129,7 @@ def _subscription(subscription: SubscriptionState, now_ns: int) -> Balance:
     remaining = remaining_of(subscription)
     balance = _without_acks(_balance_of(record, since_start, remaining or Remaining()), record)
     if remaining is None:
-        _lose(balance, "nothing was delivered yet, and no frame contains the cursor position")
+        _lose(balance, "no frame shows the cursor position")
     elif remaining.unseen:
         entries = f"{remaining.unseen} entr{'y' if remaining.unseen == 1 else 'ies'}"
         _lose(balance, f"the capture does not contain {entries} of the backlog")

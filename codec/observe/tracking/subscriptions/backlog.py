@@ -25,7 +25,7 @@ def backlog_of(subscription: SubscriptionState, now_ns: int) -> tuple[int | None
     if topic.last[0] < 0 or subscription.starts_at_next:
         return 0, ""
     if mark is None:
-        return None, "nothing was delivered yet, and no frame contains the cursor position"
+        return None, "no frame shows the cursor position"
     early = [ledger for ledger in topic.ledgers if mark[0] <= ledger and ledger not in topic.written]
     if any(ledger >= subscription.read_position[0] for ledger in early) and not _drained(subscription, now_ns):
         return None, "the number of entries in the topic is unknown"

@@ -91,6 +91,7 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
         return
     if (
         subscription.mark_delete is None
+        and not subscription.pending_acks
         and subscription.record.key_shared_mode != "STICKY"
         and len(consumers) == len(subscription.attached)
     ):
@@ -250,7 +251,7 @@ def acknowledge_skipped(subscription: SubscriptionState) -> None:
 
 
 def _assume_no_backlog(subscription: SubscriptionState, consumers: list[AttachedConsumer], now_ns: int) -> None:
-    """Assume that a subscription has no backlog if consumers with permits receive nothing.
+    """Assume that a subscription has no backlog if consumers with permits hold and receive nothing.
 
     A Failover consumer counts only if ACTIVE_CONSUMER_CHANGE has made it active.
     """

@@ -87,3 +87,22 @@ def test_entries_wait_for_the_holder_of_their_key_although_later_entries_were_de
     client(pb.CommandCloseConsumer(consumer_id=2, request_id=90))
     client(pb.CommandCloseConsumer(consumer_id=1, request_id=91))
     assert not any(one.blocked.count for one in consumers(play).values())
+
+
+def test_a_consumer_that_holds_messages_has_a_backlog(make_scene: Any) -> None:
+    """A compacted read shows no cursor position, and silence does not acknowledge the messages that were delivered."""
+    play = make_scene()
+    client = play.actor()
+    client.producer()
+    client.subscribe(read_compacted=True, initialPosition=pb.CommandSubscribe.Earliest)
+    client.flow(10)
+    for number in range(3):
+        client.publish(number)
+    play.wait(4_000)
+    consumers(play)
+    subscription = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
+    assert (len(client.messages), subscription.record.backlog) == (3, None)
+    client.ack(client.messages[-1].message_id, kind="Cumulative")
+    play.wait(4_000)
+    consumers(play)
+    assert subscription.record.backlog == 0
