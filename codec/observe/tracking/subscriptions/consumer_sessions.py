@@ -245,6 +245,9 @@ class ConsumerSessions:
         if consumer.ready:
             return
         consumer.ready = True
+        old = consumer.subscription
+        # the subscription may have been removed since the SUBSCRIBE, as the last consumer of a non-durable one left
+        consumer.subscription = self._lifecycles.subscription(old.topic, old.record.name)
         record, subscription, session = consumer.record, consumer.subscription, consumer.record.session
         if session is not None:
             session.ready_ns, session.ready_frame = time_ns, frame if answered else 0

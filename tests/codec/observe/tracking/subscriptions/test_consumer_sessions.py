@@ -87,3 +87,20 @@ def test_a_standby_consumer_cannot_request_redelivery(make_scene: Any) -> None:
     subscription = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
     assert (len(active.messages), len(other.messages), len(subscription.pending_acks)) == (2, 0, 2)
     assert all(one.held for one in subscription.pending_acks.values())
+
+
+def test_a_subscription_is_removed_between_a_subscribe_and_its_response(make_scene: Any) -> None:
+    """The last consumer of a non-durable subscription leaves meanwhile; the new consumer creates the subscription."""
+    play = make_scene()
+    reader, client = play.actor(), play.actor()
+    reader.subscribe(durable=False)
+    client.producer()
+    play.fault("delay ms=100 on pulsar.type == 'SUBSCRIBE'")
+    client.subscribe(kind="Shared", consumer_name="new")
+    reader(pb.CommandCloseConsumer(consumer_id=1))
+    play.wait(200)
+    client.flow(10)
+    client.publish(0)
+    topic = play.tracker.subscriptions.lifecycles.topics[TOPIC]
+    assert len(client.messages) == 1
+    assert [consumer.record.name for consumer in topic.subscriptions["s"].attached] == ["new"]
