@@ -5,7 +5,10 @@ Rules of this file
    messages of aborted transactions, and unknown entries. It also acknowledges any entry that an Exclusive or Failover
    consumer does not receive, unless the consumer reads only some keys or a compacted topic.
 2. If an acknowledged entry is delivered again, the broker has not acknowledged it: the ACK was lost or late, or the
-   cursor was reset. An ACK captured less than RACE_NS before the delivery still counts.
+   cursor was reset. An ACK captured less than RACE_NS before the delivery still counts: the broker sent the message
+   before it processed the ACK.
+3. The broker sent a message with an earlier consumer epoch before it processed the last request for redelivery. It sends
+   the entry again.
 """
 
 from __future__ import annotations
@@ -70,11 +73,9 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
         lifecycle = new_life(lifecycles, topic, at, partition, facts)
     messages = size = lifecycle.messages
     if words:
-        bits = set_of(words)
-        messages = left_of(bits, size)
-        subscription.ack_sets[at] = bits
-    elif subscription.ack_sets:
-        subscription.ack_sets.pop(at, None)
+        messages = left_of(set_of(words), size)
+    if words or subscription.ack_sets:
+        _update_ack_set(subscription, at, lifecycle, words, now)
     _count(consumer, frame, messages, size)
     delivery = Delivery(record, number, now, frame.stream.number, max(redeliveries, 0), messages)
     if now - subscription.last_ns > SILENCE_NS:
@@ -82,7 +83,10 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     subscription.last_ns = record.last_message_ns = now
     record.last_message_frame = number
     first = _add_delivery(subscription, at, lifecycle, delivery)
-    if topic.record.persistent:
+    outdated = hot is None and facts.command.get("pulsar.message.consumer_epoch", -1) < consumer.epoch[0]
+    if outdated:
+        delivery.taken = ("rewind", consumer.epoch[1])
+    elif topic.record.persistent:
         _add_pending(subscription, at, lifecycle, delivery, frame, first=first)
         many = lifecycle.chunks
         lifecycle.unacked[subscription.record.name] = (
@@ -90,6 +94,19 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
         )
     if consumer.ended:
         take_back(subscription, at, delivery, "left", now, number)
+
+
+def _update_ack_set(
+    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, words: list[int] | None, now_ns: int
+) -> None:
+    """Set the unacknowledged messages of a batch to those in a MESSAGE, without those acknowledged just now (rule 2)."""
+    known = subscription.ack_sets.pop(at, None)
+    bits = set_of(words) if words else None
+    past = lifecycle.deliveries.get(subscription.record.name)
+    if known is not None and past and past[-1].acks and now_ns - past[-1].acks[-1].time_ns < RACE_NS:
+        bits = known if bits is None else known & bits
+    if bits is not None:
+        subscription.ack_sets[at] = bits
 
 
 def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:
@@ -160,10 +177,13 @@ def _add_pending(
             count_redelivery(subscription, lifecycle, delivery, counted_first=True)
         if done or subscription.is_acked(at):
             _undo_ack(subscription, at, lifecycle, delivery, done)
+            if subscription.is_acked(at):
+                return
     if at < subscription.lowest:
         subscription.lowest = at
     subscription.pending_acks[at] = delivery
-    delivery.held = messages = delivery.messages
+    bits = subscription.ack_sets.get(at)
+    delivery.held = messages = delivery.messages if bits is None else left_of(bits, lifecycle.messages)
     if subscription.individual:
         delivery.consumer.unacked += messages
         subscription.record.unacked += messages

@@ -120,6 +120,8 @@ def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
         if at in subscription.pending_acks:
             subscription.pending_acks[at].again = (frame.number, frame.time_ns)
     if not subscription.individual:
+        epoch = facts.command.get("pulsar.redeliverUnacknowledgedMessages.consumer_epoch", -1)
+        consumer.epoch = max(consumer.epoch, (epoch, frame.number))
         take_all_back(subscription, "rewind", frame.time_ns, frame.number)
         return
     for at, delivery in subscription.pending_acks.items():

@@ -61,6 +61,7 @@ class AttachedConsumer:
     __slots__ = (
         "able_entries_out",
         "ended",
+        "epoch",
         "expired",
         "id",
         "least_timeout",
@@ -87,6 +88,10 @@ class AttachedConsumer:
         """Minimum and maximum age of messages at possible ack timeouts of the consumer, by redelivery count."""
         self.expired: list[Delivery] = []
         """Deliveries in the last REDELIVER, if an ack timeout may be its cause."""
+        self.epoch = (-1, 0)
+        """The highest consumer epoch in a REDELIVER, and the frame. The broker sent messages with a lower epoch before it
+        received this REDELIVER, and sends them again.
+        """
         self.unacked_offset = 0
         """Difference between the broker's count of unacknowledged messages and the number that the consumer holds: an
         ACK in a transaction reduces the count immediately, and an abort does not restore it.

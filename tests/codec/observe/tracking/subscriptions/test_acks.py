@@ -130,6 +130,22 @@ def test_a_cumulative_ack_before_the_first_entry(producing: Any) -> None:
     assert found["msgBacklog"] == 2
 
 
+@pytest.mark.parametrize(("gap_s", "unacked"), [(0, 2), (0.1, 4)], ids=["sent before the ACK", "not acknowledged"])
+def test_messages_that_the_broker_sent_before_it_processed_an_ack(working: Working, gap_s: float, unacked: int) -> None:
+    """The MESSAGE contains messages that an ACK before it in the capture acknowledges."""
+    working.is_sent(0, 5)
+    working.acks((0, 0b11110))
+    working.wire.client(
+        pb.CommandRedeliverUnacknowledgedMessages(
+            consumer_id=3, message_ids=[pb.MessageIdData(ledgerId=7, entryId=0)]
+        )
+    )
+    working.acks((0, 0b11000))
+    working.wire.wait(gap_s)
+    working.is_sent(0, 5, 0b11110)
+    assert working.figure()["unackedMessages"] == unacked
+
+
 def test_discarded_messages_are_counted_not_entries(make_scene):
     """A client discards a batch that it cannot decrypt with one ACK."""
     scene = make_scene()

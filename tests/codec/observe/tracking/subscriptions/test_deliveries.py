@@ -265,3 +265,32 @@ def test_two_requests_before_the_redelivery(conversation: Any) -> None:
     broker(pb.CommandMessage(consumer_id=1, message_id=place, redelivery_count=2), message)
     record = tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record
     assert [(why, one.count) for why, one in record.again.items()] == [("nack", 1), ("rewind", 1)]
+
+
+def test_messages_of_an_earlier_epoch_are_sent_again(conversation: Any) -> None:
+    """An Exclusive consumer requests redelivery while the broker sends it a message."""
+    tracker = Tracker()
+
+    def message(entry: int, epoch: int) -> None:
+        place = pb.MessageIdData(ledgerId=7, entryId=entry)
+        about = pb.MessageMetadata(producer_name="p", sequence_id=entry, publish_time=1)
+        body = pb.CommandMessage(consumer_id=1, message_id=place, consumer_epoch=epoch)
+        tracker.see(conversation.broker(body, push_entry(about, b"m")))
+
+    tracker.see(
+        conversation.client(
+            pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=0, consumer_id=1, request_id=1, consumer_name="c")
+        )
+    )
+    tracker.see(conversation.broker(pb.CommandSuccess(request_id=1)))
+    tracker.see(conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=10)))
+    message(0, 0)
+    tracker.see(conversation.client(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, consumer_epoch=1)))
+    message(1, 0)
+    subscription = tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
+    assert subscription.mark_delete == (7, -1)
+    message(0, 1)
+    message(1, 1)
+    assert [(at, one.held) for at, one in subscription.pending_acks.items()] == [((7, 0), 1), ((7, 1), 1)]
+    assert subscription.record.consumers["c"].permits.balance == 6
+    assert {why: one.count for why, one in subscription.record.again.items()} == {"rewind": 2}
