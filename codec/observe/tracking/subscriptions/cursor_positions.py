@@ -3,7 +3,8 @@
 Rules of this file
 1. No frame contains the cursor of a durable subscription, or shows whether the subscription is new. Entries are read in
    order from the oldest unacknowledged entry, so the cursor is inferred from the first delivery, from the response to
-   GET_LAST_MESSAGE_ID, or from silence (if a consumer with permits receives nothing for QUIET_NS, there is no backlog).
+   GET_LAST_MESSAGE_ID, or from silence (if a consumer with permits holds and receives nothing for QUIET_NS, there is no
+   backlog).
 2. A non-durable subscription begins at the position in its SUBSCRIBE (NonDurableCursorImpl).
 3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the
    topic. Its statistics counters restart, and the ack sets of batches are lost. A reset through the admin API closes
@@ -210,13 +211,21 @@ def producer_reconnected(topic: TopicState) -> None:
 
 
 def _reload(topic: TopicState) -> None:
-    """Restart the counters of a topic that the broker has loaded again."""
+    """Restart the counters of a topic that the broker has loaded again.
+
+    A new ledger shows this only at the first publish. Acknowledgements of deliveries after the close are later.
+    """
     topic.restarted = True
     _restart_counters(topic, topic.record.messages_in, topic.record.entries_in)
     for subscription in topic.subscriptions.values():
         subscription.base = subscription.snapshot
-        subscription.had_consumer = False
-        subscription.ack_sets.clear()
+        subscription.had_consumer = any(_began_after_close(topic, one.record.session) for one in subscription.attached)
+        later = {at for at, one in subscription.pending_acks.items() if one.time_ns > topic.closed_ns}
+        subscription.ack_sets = {at: bits for at, bits in subscription.ack_sets.items() if at in later}
+
+
+def _began_after_close(topic: TopicState, session: Session | None) -> bool:
+    return session is not None and session.began_ns > topic.closed_ns
 
 
 def _restart_counters(topic: TopicState, messages_in: int, entries_in: int) -> None:

@@ -294,3 +294,25 @@ def test_messages_of_an_earlier_epoch_are_sent_again(conversation: Any) -> None:
     assert [(at, one.held) for at, one in subscription.pending_acks.items()] == [((7, 0), 1), ((7, 1), 1)]
     assert subscription.record.consumers["c"].permits.balance == 6
     assert {why: one.count for why, one in subscription.record.again.items()} == {"rewind": 2}
+
+
+def test_acks_of_a_batch_between_an_unload_and_the_first_new_entry(make_scene: Any, subscription: Any) -> None:
+    """Only an entry in a new ledger shows that the topic was loaded again. Later acknowledgements remain."""
+    play = make_scene()
+    client = play.actor()
+    client.producer()
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    client.publish(0, 5)
+    client(pb.CommandCloseProducer(producer_id=1))
+    play.wait(2_000)
+    play.unload()
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    place = client.messages[-1].message_id
+    client.ack(pb.MessageIdData(ledgerId=place.ledgerId, entryId=place.entryId, ack_set=[0b11100]))
+    client.producer()
+    client.publish(5)
+    client.ack(pb.MessageIdData(ledgerId=place.ledgerId, entryId=place.entryId, ack_set=[0b11000]))
+    assert subscription(play).record.consumers["c1"].unacked == 3
+    assert subscription(play).had_consumer
