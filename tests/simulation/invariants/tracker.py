@@ -58,12 +58,9 @@ class FrameTracker:
 def tracker_has_the_state_of_the_broker(run: Run) -> Iterator[Violation]:
     """After every turn, the Tracker has the consumers of each connection, with their permits and pending entries.
 
-    Permits include those that the broker stores while the consumer is blocked (Consumer.java). An acknowledgement in a
-    transaction removes an entry from the broker's pending acks; the Tracker removes it when the transaction ends. The
-    number of unacknowledged messages then depends on the order of the broker's threads, and is not compared.
-    The state is compared when no output is held. A connection is not compared any more after a
-    REDELIVER_UNACKNOWLEDGED_MESSAGES that arrives while the broker holds messages for it: no capture shows which of
-    them the command returns.
+    Permits include those that the broker stores while the consumer is blocked (Consumer.java). The state is compared
+    when no output is held. A connection is not compared any more after a REDELIVER_UNACKNOWLEDGED_MESSAGES that arrives
+    while the broker holds messages for it: no capture shows which of them the command returns.
     """
     observed: FrameTracker | None = run.observed
     if observed is None:
@@ -104,15 +101,14 @@ def _difference(consumer: Any, attached: Any) -> tuple[str, object, object] | No
 
 def _unacked_difference(consumer: Any, attached: Any) -> tuple[str, object, object] | None:
     """Return the difference of the unacknowledged messages, in total and of each entry, or None."""
-    handle, ledger = consumer.subscription.pending_ack_handle, consumer.subscription.topic.ledger
-    in_transactions = handle is not None and handle.initialized_ms
-    unacked = attached.record.unacked + attached.unacked_offset
-    if unacked != consumer.unacked and not in_transactions:
+    ledger = consumer.subscription.topic.ledger
+    unacked = attached.record.unacked
+    if unacked != consumer.unacked:
         return "unacknowledged messages", unacked, consumer.unacked
     pending = {ledger.position(offset): count for offset, count in consumer.pending.items()}
     known = attached.subscription.pending_acks.items()
     held = {at: one.held for at, one in known if one.held and one.consumer is attached.record}
     for at in pending.keys() | held.keys() if pending != held else ():
-        if pending.get(at) != held.get(at) and (handle is None or at not in handle.places):
+        if pending.get(at) != held.get(at):
             return f"unacknowledged messages of the entry {at}", held.get(at), pending.get(at)
     return None

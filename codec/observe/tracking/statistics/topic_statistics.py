@@ -59,13 +59,12 @@ def topic_figures(topic: TopicState, now_ns: int) -> dict[str, Any]:
 def _subscription(subscription: SubscriptionState, early: str, now_ns: int) -> dict[str, Any]:
     record = subscription.record
     doubt = doubt_of(record.doubts) or shared_with_unidentified(subscription)
-    unacked = record.unacked + sum(consumer.unacked_offset for consumer in subscription.attached)
     limit = next(filter(None, map(_blocked_why, subscription.attached)), "")
     out = _object(
         {
             "msgBacklog": backlog_of(subscription, now_ns),
             "msgOutCounter": (record.delivered - subscription.base, doubt or early),
-            "unackedMessages": (unacked, doubt or _repeats(subscription)),
+            "unackedMessages": (record.unacked, doubt or _repeats(subscription)),
             "type": (record.type if subscription.had_consumer or subscription.attached else "None", ""),
             "blockedSubscriptionOnUnackedMsgs": (False, limit),
         }
@@ -84,7 +83,7 @@ def consumer_figures(consumer: AttachedConsumer) -> dict[str, Any]:
         {
             "consumerName": (record.name, ""),
             "availablePermits": (permits.balance - parked, doubt or _unasked(permits) or (limit if parked else "")),
-            "unackedMessages": (record.unacked + consumer.unacked_offset, doubt or _repeats(consumer.subscription)),
+            "unackedMessages": (record.unacked, doubt or _repeats(consumer.subscription)),
             "msgOutCounter": (record.received, doubt),
             "bytesOutCounter": (record.bytes_out, doubt),
             "blockedConsumerOnUnackedMsgs": (blocked, doubt or limit),

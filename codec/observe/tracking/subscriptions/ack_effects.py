@@ -7,6 +7,9 @@ Rules of this file (broker: ServerCnx.handleAck, Consumer.messageAcked, Persiste
    no bit remains, the entry is acknowledged. The setting acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1,
    enables this.
 4. If an id does not exist, the ids before it take effect, and the ids after it have no effect.
+5. On Shared and Key_Shared subscriptions, an ACK in a transaction reduces the unacknowledged messages when it arrives,
+   even if it is a conflict (Consumer.individualAckWithTransaction; verified on 4.2.4). The commit does not reduce them
+   again. A broker without transactions refuses the ACK first.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery
-from pcli.codec.observe.tracking.subscriptions.redelivery import release
+from pcli.codec.observe.tracking.subscriptions.redelivery import release, release_messages
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import left_of
@@ -39,7 +42,9 @@ class TransactionAck(NamedTuple):
     consumer: AttachedConsumer
     """The consumer that sent the ACK."""
     messages: int
-    """Messages that stop counting as unacknowledged when the ACK arrives (Consumer.individualAckWithTransaction)."""
+    """Messages that the ACK acknowledges."""
+    released: int
+    """Messages that stopped counting as unacknowledged when the ACK arrived."""
 
 
 class AckEffects:
@@ -127,9 +132,21 @@ class AckEffects:
                 messages = (
                     lifecycle.messages if bits == NO_BITS else lifecycle.messages - left_of(bits, lifecycle.messages)
                 )
-            if subscription.individual and not cumulative:
-                consumer.unacked_offset -= messages
-            transaction_acks.append(TransactionAck(at, bits, cumulative, ack, consumer, messages))
+            counts = subscription.individual and not cumulative
+            released = self._release_in_transaction(at, bits, messages) if counts else 0
+            transaction_acks.append(TransactionAck(at, bits, cumulative, ack, consumer, messages, released))
+
+    def _release_in_transaction(self, at: Position, bits: int, messages: int) -> int:
+        """Reduce the unacknowledged messages of the consumer that holds an entry (rule 5); return by how many."""
+        subscription = self.subscription
+        delivery = subscription.pending_acks.get(at)
+        if delivery is None:
+            return 0
+        released = messages if bits != NO_BITS else delivery.held
+        release_messages(subscription, delivery, released)
+        if bits == NO_BITS and subscription.keys is not None:
+            subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
+        return released
 
     def _whole(self, at: Position, kind: str) -> None:
         subscription = self.subscription
@@ -139,7 +156,7 @@ class AckEffects:
         self._note(at, kind, 0, delivery, effective=not known)
         if delivery is not None:
             release(subscription, delivery)
-            if subscription.keys is not None:
+            if subscription.keys is not None and (left or self.recorded_ack is None):
                 subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
         if known:
             self.repeated += self._was_requested(at)
@@ -171,12 +188,9 @@ class AckEffects:
             return
         subscription.ack_sets[at] = new
         self.messages += cleared
-        if delivery is not None and delivery.held:
-            cleared = min(cleared, delivery.held)
-            delivery.held -= cleared
-            if subscription.individual:
-                delivery.consumer.unacked -= cleared
-                subscription.record.unacked -= cleared
+        if delivery is not None and delivery.held and self.recorded_ack is None:
+            counted = (delivery.held if old is None else left_of(old, messages)) - left
+            release_messages(subscription, delivery, max(0, min(counted, delivery.held)))
         self._note(at, kind, left, delivery, effective=True)
 
     def _note(self, at: Position, kind: str, left: int, delivery: Delivery | None, *, effective: bool) -> None:

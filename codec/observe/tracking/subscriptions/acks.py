@@ -16,7 +16,7 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Ack
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS, AckEffects, Id
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
-from pcli.codec.observe.tracking.subscriptions.redelivery import abort_acks, explain_by_acks
+from pcli.codec.observe.tracking.subscriptions.redelivery import abort_acks, explain_by_acks, release_messages
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import set_of
@@ -76,7 +76,7 @@ class Acks:
         if error:
             text = facts.command.get("pulsar.ackResponse.message", "")
             consumer.record.acks_failed.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
-            _refuse(consumer.subscription, facts.request_number)
+            _refuse(consumer.subscription, facts.request_number, error)
         for ack in acks:
             ack.answer_frame, ack.answer_ns, ack.error = frame.number, frame.time_ns, error
             ack.effective = ack.effective and not error
@@ -105,16 +105,15 @@ class Acks:
             abort_acks(subscription, txn, time_ns, frame)
             return
         for one in subscription.transaction_acks.pop(txn, ()):
-            record = one.consumer.record
-            before, one.ack.effective = record.unacked, True
+            one.ack.effective = True
             effects = AckEffects(subscription, frame, time_ns)
             effects.recorded_ack = one.ack
             (effects.cumulative if one.cumulative else effects.one)(one.at, one.bits)
-            _credit(subscription, record, effects)
+            if subscription.individual and (effects.entries or effects.messages):
+                effects.messages = one.messages
+            _credit(subscription, one.consumer.record, effects)
             for at in effects.acknowledged:
                 self._lifecycles.remove_if_acknowledged(subscription.topic, at)
-            if subscription.individual:
-                one.consumer.unacked_offset += before - record.unacked
 
     def _forget(self, number: int) -> None:
         consumer, _, settled, _ = self._open.pop(number)
@@ -134,12 +133,13 @@ def _credit(subscription: SubscriptionState, record: ConsumerRecord, effects: Ac
         record.ack_age_max_ns = max(record.ack_age_max_ns, effects.oldest)
 
 
-def _refuse(subscription: SubscriptionState, frame: int) -> None:
-    """Cancel the acknowledgements of a refused ACK in a transaction."""
+def _refuse(subscription: SubscriptionState, frame: int, error: str) -> None:
+    """Cancel the acknowledgements of a refused ACK in a transaction. The messages of a conflict remain uncounted."""
     for transaction_acks in subscription.transaction_acks.values():
         for one in transaction_acks:
-            if one.ack.frame == frame and subscription.individual and not one.cumulative:
-                one.consumer.unacked_offset += one.messages
+            delivery = subscription.pending_acks.get(one.at)
+            if one.ack.frame == frame and delivery is not None and error != "TransactionConflict":
+                release_messages(subscription, delivery, -one.released)
         transaction_acks[:] = [one for one in transaction_acks if one.ack.frame != frame]
 
 

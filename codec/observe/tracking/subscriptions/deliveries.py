@@ -7,8 +7,8 @@ Rules of this file
 2. If an acknowledged entry is delivered again, the broker has not acknowledged it: the ACK was lost or late, or the
    cursor was reset. An ACK captured less than RACE_NS before the delivery still counts: the broker sent the message
    before it processed the ACK.
-3. The broker sent a message with an earlier consumer epoch before it processed the last request for redelivery. It sends
-   the entry again.
+3. The broker sent a message with an earlier consumer epoch before it processed the last request for redelivery. It
+   sends the entry again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from pcli.codec.observe.tracking.subscriptions.message_counts import (
 )
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.redelivery import (
+    ABORTED,
     record_redelivery,
     record_redelivery_after_reset,
     release,
@@ -90,7 +91,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
         _add_pending(subscription, at, lifecycle, delivery, frame, first=first)
         many = lifecycle.chunks
         lifecycle.unacked[subscription.record.name] = (
-            sum(one in subscription.pending_acks for one in positions(lifecycle)) if many else messages
+            sum(one in subscription.pending_acks for one in positions(lifecycle)) if many else delivery.held
         )
     if consumer.ended:
         take_back(subscription, at, delivery, "left", now, number)
@@ -99,7 +100,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
 def _update_ack_set(
     subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, words: list[int] | None, now_ns: int
 ) -> None:
-    """Set the unacknowledged messages of a batch to those in a MESSAGE, without those acknowledged just now (rule 2)."""
+    """Set the unacknowledged messages of a batch to those in a MESSAGE, without recently acknowledged ones (rule 2)."""
     known = subscription.ack_sets.pop(at, None)
     bits = set_of(words) if words else None
     past = lifecycle.deliveries.get(subscription.record.name)
@@ -158,6 +159,8 @@ def _add_pending(
     """Add the entry to the pending acks of the subscription."""
     before = subscription.pending_acks.get(at)
     if before is not None:
+        if before.taken[0] in ABORTED:
+            before.held = 0
         release(subscription, before)
         before.taken = before.taken if before.taken[0] else ("twice", 0)
     elif subscription.pending_acks and subscription.sorted and at < next(reversed(subscription.pending_acks)):

@@ -212,7 +212,7 @@ def next_deliverable(subscription: SubscriptionState, now_ns: int) -> tuple[Posi
     """Return the first entry that the subscription can receive now, or None if none is known."""
     topic = subscription.topic
     for at, delivery in subscription.pending_acks.items():
-        if not delivery.held and at in topic.lifecycles and not subscription.is_acked(at):
+        if delivery.taken[0] and at in topic.lifecycles and not subscription.is_acked(at):
             return at, topic.lifecycles[at]
     if subscription.mark_delete is None:
         return None

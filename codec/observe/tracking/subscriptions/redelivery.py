@@ -35,6 +35,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Attache
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = [
+    "ABORTED",
     "MAX_AGES",
     "MAX_IDS",
     "MIN_TIMEOUTS",
@@ -47,6 +48,7 @@ __all__ = [
     "record_redelivery_after_reset",
     "redeliver",
     "release",
+    "release_messages",
     "take_all_back",
     "take_back",
 ]
@@ -74,6 +76,9 @@ MAX_AGES: Final = 64
 _REQUESTS: Final = frozenset({"nack", "ack_timeout", "requested", "rewind"})
 """Causes that are requests of the consumer."""
 
+ABORTED: Final = frozenset({"aborted", "expired"})
+"""Causes that are the end of a transaction."""
+
 _REVISABLE: Final = frozenset({"twice", "requested"})
 """Causes that a later frame can replace."""
 
@@ -83,10 +88,15 @@ _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
 
 def release(subscription: SubscriptionState, delivery: Delivery) -> None:
     """Subtract the held messages of a delivery from the number of unacknowledged messages."""
-    held, delivery.held = delivery.held, 0
-    if held and subscription.individual:
-        delivery.consumer.unacked -= held
-        subscription.record.unacked -= held
+    release_messages(subscription, delivery, delivery.held)
+
+
+def release_messages(subscription: SubscriptionState, delivery: Delivery, messages: int) -> None:
+    """Subtract some messages of a delivery from the number of unacknowledged messages."""
+    delivery.held -= messages
+    if messages and subscription.individual:
+        delivery.consumer.unacked -= messages
+        subscription.record.unacked -= messages
 
 
 def take_back(
@@ -115,7 +125,6 @@ def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
         return
     if not subscription.individual and record.active is False:
         return  # only the active consumer resets the cursor (PersistentDispatcherSingleActiveConsumer)
-    consumer.unacked_offset = 0
     for at in wanted:
         if at in subscription.pending_acks:
             subscription.pending_acks[at].again = (frame.number, frame.time_ns)
@@ -142,7 +151,8 @@ def abort_acks(subscription: SubscriptionState, txn: tuple[int, int], time_ns: i
 
     After the abort of individual acknowledgements, an Exclusive or Failover subscription redelivers all unacknowledged
     messages (PersistentDispatcherSingleActiveConsumer.redeliverUnacknowledgedMessages). After the abort of a cumulative
-    acknowledgement, nothing is redelivered (verified on 4.2.4).
+    acknowledgement, nothing is redelivered (verified on 4.2.4). The messages of a batch that the transaction did not
+    acknowledge remain counted as unacknowledged, and count again when the entry is redelivered (verified on 4.2.4).
     """
     acks = subscription.transaction_acks.pop(txn, ())
     subscription.aborting.pop(txn, None)
@@ -152,11 +162,12 @@ def abort_acks(subscription: SubscriptionState, txn: tuple[int, int], time_ns: i
             take_all_back(subscription, why, time_ns, frame)
         return
     for one in acks:
-        record, delivery = one.consumer.record, subscription.pending_acks.get(one.at)
-        before = record.unacked
-        if delivery is not None:
-            take_back(subscription, one.at, delivery, why, time_ns, frame)
-        one.consumer.unacked_offset += before - record.unacked
+        delivery = subscription.pending_acks.get(one.at)
+        if delivery is not None and not delivery.taken[0]:
+            delivery.taken = (why, frame)
+            subscription.returned_ns = time_ns
+            if subscription.keys is not None and delivery.held:
+                subscription.keys.released(subscription.topic.lifecycles.get(one.at), delivery)
 
 
 def _abort_by_redelivery(subscription: SubscriptionState, at: Position, time_ns: int) -> None:
@@ -211,7 +222,8 @@ def record_redelivery(
 ) -> None:
     """Record the redelivery of an entry to a subscription."""
     last = past[-1]
-    if subscription.transaction_acks and last.held and subscription.reset[0] <= last.frame:
+    waits = last.held or (subscription.individual and not last.taken[0])
+    if subscription.transaction_acks and waits and subscription.reset[0] <= last.frame:
         _abort_by_redelivery(subscription, at, delivery.time_ns)
     why, cause = last.taken
     if subscription.reset[0] > last.frame:

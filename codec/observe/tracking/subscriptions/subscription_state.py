@@ -70,7 +70,6 @@ class AttachedConsumer:
         "stream",
         "subscription",
         "timeouts",
-        "unacked_offset",
     )
 
     def __init__(self, record: ConsumerRecord, subscription: SubscriptionState, stream: int, id: int) -> None:  # noqa: A002
@@ -89,12 +88,8 @@ class AttachedConsumer:
         self.expired: list[Delivery] = []
         """Deliveries in the last REDELIVER, if an ack timeout may be its cause."""
         self.epoch = (-1, 0)
-        """The highest consumer epoch in a REDELIVER, and the frame. The broker sent messages with a lower epoch before it
-        received this REDELIVER, and sends them again.
-        """
-        self.unacked_offset = 0
-        """Difference between the broker's count of unacknowledged messages and the number that the consumer holds: an
-        ACK in a transaction reduces the count immediately, and an abort does not restore it.
+        """The highest consumer epoch in a REDELIVER, and the frame. The broker sent messages with a lower epoch before
+        it received this REDELIVER, and sends them again.
         """
         self.able_entries_out = 0
         """Number of entries delivered by the subscription at the last delivery to this consumer. If it then had no

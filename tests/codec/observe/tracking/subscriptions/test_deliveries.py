@@ -279,7 +279,9 @@ def test_messages_of_an_earlier_epoch_are_sent_again(conversation: Any) -> None:
 
     tracker.see(
         conversation.client(
-            pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=0, consumer_id=1, request_id=1, consumer_name="c")
+            pb.CommandSubscribe(
+                topic=TOPIC, subscription="s", subType=0, consumer_id=1, request_id=1, consumer_name="c"
+            )
         )
     )
     tracker.see(conversation.broker(pb.CommandSuccess(request_id=1)))
