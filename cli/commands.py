@@ -27,7 +27,7 @@ from pcli.cli.frames import capture, decode, dissect, encode, fields, follow
 from pcli.cli.replay import replay, reproduce
 from pcli.cli.servers import broker, proxy, token
 from pcli.cli.stats import stats
-from pcli.cli.tables import analyze, doctor, report, spark_analyze, spark_stream
+from pcli.cli.tables import analyze, doctor, report, spark_analyze, spark_stream, sql, tables
 from pcli.cli.top import top
 from pcli.codec.errors import PcliError
 
@@ -104,6 +104,7 @@ _COMMANDS: Final = {
         spark_analyze.spark_analyze,
         spark_stream.spark_stream,
         report.report,
+        sql.sql,
         doctor.doctor,
     ),
 }
@@ -115,6 +116,7 @@ for _panel, _functions in _COMMANDS.items():
         app.command(_name, cls=PlainCommand, rich_help_panel=_panel)(_function)
 app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSIS)
 app.add_typer(token.app, name="token", rich_help_panel=_SERVERS)
+app.add_typer(tables.app, name="tables", rich_help_panel=_TABLES)
 
 
 def _version(wanted: bool) -> None:

@@ -110,7 +110,7 @@ show pcli diagnose -r "$folder/capture.pcapng" --only resend-stored
 echo
 echo "== The capture as tables, created with Spark, and as an HTML report =="
 show pcli spark-analyze "$folder/capture.pcapng" -o "$folder/tables"
-printf '\n$ python  # the tables are Parquet files for Spark, DuckDB, pandas or pyarrow\n'
+printf '\n$ python  # the tables are Delta Lake tables for Spark, DuckDB, Polars or pandas\n'
 python - "$folder/tables" <<'PYTHON'
 import sys
 

@@ -11,7 +11,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
@@ -33,13 +33,18 @@ from pcli.spark.stages.observe_connections import observe_recording
 from pcli.spark.stages.read_recording import ReadRecording, read_recording
 from pcli.spark.stages.split_tables import MEMORY, PartStorage, ReadCounts
 from pcli.spark.summary import Summary, summary_of, troubles_of
-from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
-from pcli.spark.tables.table_commit import Run, begin
-from pcli.spark.tables.table_store import open_store
+from pcli.spark.tables.catalog import TABLES, Table
+from pcli.spark.tables.data_files import DataFile, Staging, in_order, write_rows
+from pcli.spark.tables.maintenance import vacuum
+from pcli.spark.tables.run_commit import KEEP_DAYS, OpenRun, begin
+from pcli.spark.tables.stored_tables import StoredTables
+from pcli.spark.tables.table_store import Store, open_store
 from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["analyze"]
+
+_VACUUM_RUNS: Final = 10
+"""Number of incremental runs after which the files of earlier runs are removed."""
 
 
 def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> Summary:
@@ -59,17 +64,42 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     try:
         kept = _kept(request, engine, run)
         readings, found = _read(request, engine, found, run, kept)
-        made, partitioned = _make(request, engine, found, run, readings)
+        captures = _captures(found, readings)
         state = {} if kept is None else keep(run, kept)
-        manifest = run.commit(made, tables, partitioned=partitioned, run=_said(request), state=state)
+        if kept is not None and _nothing_new(store, run, tables, captures, state):
+            run.abandon()
+            return summary_of(store, run.base, changed=False)
+        made = _make(request, engine, run, captures, readings)
+        keep_days = _keep_days(request)
+        completed = run.commit(made, tables, request=_recorded(request), state=state, keep_days=keep_days)
     except BaseException:
         with suppress(LocalError):  # the original error, such as a full disk, is raised below
             run.abandon()
         raise
-    return summary_of(store, manifest, run.base)
+    if not request.incremental or completed.run % _VACUUM_RUNS == 0:
+        with suppress(LocalError):  # the run is complete; the next run removes the files
+            vacuum(store, keep_days=keep_days, keep_runs=2)
+    return summary_of(store, completed)
 
 
-def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None:
+def _keep_days(request: Request) -> float:
+    """Return the days for which earlier runs remain readable. Each incremental run writes all rows again."""
+    if request.keep_days is not None:
+        return request.keep_days
+    return 0 if request.incremental else KEEP_DAYS
+
+
+def _nothing_new(
+    store: Store, run: OpenRun, tables: Sequence[Table], captures: pa.Table, state: Mapping[str, str]
+) -> bool:
+    """Return whether an incremental run has read no file, and the tables of the last run are those of the request."""
+    names = tuple(table.name for table in tables)
+    if run.base.names != names or set(run.base.state) != set(state.values()):
+        return False
+    return bool(StoredTables(store).read("captures").equals(in_order(TABLES["captures"], captures)))
+
+
+def _kept(request: Request, engine: Engine, run: OpenRun) -> IncrementalState | None:
     """Return the data kept by the previous incremental run, or None if the run is not incremental."""
     if not request.incremental:
         return None
@@ -77,7 +107,7 @@ def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None
 
 
 def _read(
-    request: Request, engine: Engine, found: Plan, run: Run, kept: IncrementalState | None
+    request: Request, engine: Engine, found: Plan, run: OpenRun, kept: IncrementalState | None
 ) -> tuple[list[ReadRecording], Plan]:
     """Read all recordings; return the results and a plan that includes the files of earlier runs."""
     required = RequiredData.of(request.tables)
@@ -90,22 +120,20 @@ def _read(
 
 
 def _make(
-    request: Request, engine: Engine, found: Plan, run: Run, readings: Sequence[ReadRecording]
-) -> tuple[list[WrittenFile], set[str]]:
-    """Write the files of all tables; return the files and the names of the partitioned tables."""
+    request: Request, engine: Engine, run: OpenRun, captures: pa.Table, readings: Sequence[ReadRecording]
+) -> list[DataFile]:
+    """Write the files of all tables."""
     names = {table.name for table in request.tables}
-    captures = _captures(found, readings)
     troubles = troubles_of(captures)
     if request.strict and troubles:
         raise CaptureError(strict_error([(path, error) for path, _, error in troubles]))
-    partitioned = {name for name in names if TABLES[name].hour and _rows(name, readings) > request.partition_rows}
     made = write_rows(run.staging, TABLES["captures"], 0, captures)
     for part, reading in enumerate(readings):
         made += write_rows(run.staging, TABLES["gaps"], part, gaps_table(reading.recording, reading.splits))
     cut = request.since_ns is not None or request.until_ns is not None
     for place, reading in enumerate(readings):
-        made += _of_recording(engine, run.staging, reading, place, names, partitioned, cut=cut)
-    return made, partitioned
+        made += _of_recording(engine, run.staging, reading, place, names, cut=cut)
+    return made
 
 
 def _of_recording(
@@ -114,10 +142,9 @@ def _of_recording(
     reading: ReadRecording,
     place: int,
     names: set[str],
-    partitioned: set[str],
     *,
     cut: bool,
-) -> list[WrittenFile]:
+) -> list[DataFile]:
     """Write the tables of one recording, except `captures` and `gaps`.
 
     ``cut`` is whether only the packets of a time range were read.
@@ -127,27 +154,12 @@ def _of_recording(
         merged_facts = collect_small_tables(staging, reading)
         for name, merge in (("messages", merge_messages), ("exchanges", merge_exchanges)):
             if name in names:
-                made += merge(engine, staging, reading, merged_facts, place, partitioned=name in partitioned)
+                made += merge(engine, staging, reading, merged_facts, place)
     if "permits" in names:
-        made += count_permits(engine, staging, reading, place, partitioned="permits" in partitioned)
+        made += count_permits(engine, staging, reading, place)
     if "frames" in names:
-        made += list_frames(engine, staging, reading, place, partitioned="frames" in partitioned)
+        made += list_frames(engine, staging, reading, place)
     return made + observe_recording(engine, staging, reading, place, names, cut=cut)
-
-
-_MEASURE: Final = {
-    "messages": ("published", "consumed"),
-    "exchanges": ("answered", "forwarded"),
-    "permits": ("permit_changes",),
-    "frames": ("frames",),
-}
-"""Partial tables whose row counts predict the size of a table."""
-
-
-def _rows(name: str, readings: Sequence[ReadRecording]) -> int:
-    sources = _MEASURE.get(name, ())
-    splits = [split for reading in readings for split in reading.splits]
-    return sum(part.rows for split in splits for source in sources for part in split.tables.get(source, ()))
 
 
 def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
@@ -165,8 +177,8 @@ def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
     return captures_table(found.entries, counted, notes, positions)
 
 
-def _said(request: Request) -> dict[str, Any]:
-    """Return the request for the manifest, without passwords and TLS secrets."""
+def _recorded(request: Request) -> dict[str, Any]:
+    """Return the request for the table `runs`, without passwords and TLS secrets."""
     recorded = asdict(request) | {"paths": [hidden(path) for path in request.paths], "cluster": hidden(request.cluster)}
     del recorded["out"], recorded["key_log"]
-    return {"request": recorded}
+    return recorded

@@ -9,13 +9,10 @@ from typing import Final
 from pcli.codec.capture.reading import ReadOptions
 from pcli.spark.tables.catalog import Table, chosen_tables
 
-__all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "RequiredData"]
+__all__ = ["SPLIT_BYTES", "Request", "RequiredData"]
 
 SPLIT_BYTES: Final = 128 << 20
 """Size in bytes of a split. One task reads one split. Below 64 MB the cost of merging splits becomes noticeable."""
-
-PARTITION_ROWS: Final = 20_000_000
-"""Maximum number of rows of a table without partitions: about 1 GB of messages in a few files."""
 
 _OBSERVED: Final = frozenset(
     {"balances", "connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"}
@@ -78,13 +75,13 @@ class Request:
     """Whether to read only files that are new since the last run, and to keep the data that the next run needs."""
     strict: bool = False
     """Whether to fail if a file cannot be read to its end."""
+    keep_days: float | None = None
+    """Days for which earlier runs remain readable; None for 7 days, or 0 if the run is incremental."""
     decode_as: dict[int, str] = field(default_factory=dict)
     """The protocol on a TCP port: pulsar or other."""
     key_log: bytes = field(default=b"", repr=False)
     """TLS secrets in the format of SSLKEYLOGFILE, in addition to those in pcapng files."""
     split_bytes: int = SPLIT_BYTES
-    partition_rows: int = PARTITION_ROWS
-    """A table with an hour column and more rows than this is partitioned by cluster and hour."""
 
     @property
     def reading(self) -> ReadOptions:

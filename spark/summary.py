@@ -10,24 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.codec.observe.rules.finding import SEVERITIES
-from pcli.spark.tables.manifest import Manifest
+from pcli.spark.tables.runs import Run, TableVersion
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["Summary", "TableSummary", "summary_of", "troubles_of"]
+__all__ = ["Summary", "summary_of", "troubles_of"]
 
 _TROUBLES: Final = ("unreadable", "partly")
 """Statuses of files that were not read to their ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSummary:
-    """The size of a table."""
-
-    name: str
-    rows: int
-    bytes: int
-    files: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +26,11 @@ class Summary:
 
     where: str
     """The folder of the tables."""
-    generation: int
+    run: int
+    """Number of the run that wrote the tables."""
     changed: bool
-    """Whether this run wrote this generation."""
-    tables: list[TableSummary] = field(default_factory=list)
+    """Whether this was the run that the summary describes."""
+    tables: tuple[TableVersion, ...] = ()
     captures: dict[str, int] = field(default_factory=dict)
     """Number of files by status."""
     packets: int = 0
@@ -56,25 +47,20 @@ def troubles_of(captures: pa.Table) -> list[tuple[str, str, str]]:
     return [(row["path"], row["status"], row["error"]) for row in rows if row["status"] in _TROUBLES]
 
 
-def summary_of(store: Store, manifest: Manifest, base: Manifest) -> Summary:
-    """Summarize the tables after a run that began with the manifest ``base``."""
-    stored = StoredTables(store)
-    tables = [
-        TableSummary(name, sum(file.rows for file in files), sum(file.bytes for file in files), len(files))
-        for name in manifest.tables
-        for files in (manifest.of(name),)
-    ]
+def summary_of(store: Store, run: Run, *, changed: bool = True) -> Summary:
+    """Summarize the tables of a run. ``changed`` is whether the run has just written them."""
+    stored = StoredTables(store, run=run.run)
     captures = stored.read("captures")
     counts = Counter(captures["status"].to_pylist())
     return Summary(
         store.root,
-        manifest.generation,
-        manifest.generation != base.generation,
-        tables,
+        run.run,
+        changed,
+        run.tables,
         dict(sorted(counts.items())),
         pc.sum(captures["packets"]).as_py() or 0,
         pc.sum(captures["frames"]).as_py() or 0,
-        _findings(stored) if "findings" in manifest.tables else None,
+        _findings(stored) if "findings" in run.names else None,
         troubles_of(captures),
     )
 

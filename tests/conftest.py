@@ -164,6 +164,8 @@ def notebook() -> Notebook:
 class FullLater:
     """A file that accepts a limited number of bytes."""
 
+    closed = False
+
     def __init__(self, room: int) -> None:
         self.room = room
 
@@ -173,6 +175,9 @@ class FullLater:
             raise OSError(28, "No space left on device")
 
     def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
         pass
 
 

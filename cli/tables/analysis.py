@@ -44,10 +44,11 @@ _STATUSES: Final = {
 def need_tables() -> None:
     """Raise LocalError if a package that tables need is not installed."""
     try:
+        import deltalake  # noqa: F401
         import numpy  # noqa: F401
         import pyarrow  # noqa: F401
     except ImportError:
-        raise LocalError("tables need numpy and pyarrow: pip install 'pulsar-pcli[tables]'") from None
+        raise LocalError("tables need deltalake, numpy and pyarrow: pip install 'pulsar-pcli[tables]'") from None
 
 
 def request_from(params: Mapping[str, Any]) -> Request:
@@ -69,6 +70,7 @@ def request_from(params: Mapping[str, Any]) -> Request:
         since_ns=epoch_ns("--since", since) if since else None,
         until_ns=epoch_ns("--until", until) if until else None,
         strict=params.get("strict", False),
+        keep_days=params["keep"],
         decode_as=dict(options.decode_as),
         key_log=options.key_log,
     )
@@ -132,7 +134,7 @@ def show_summary(summary: Summary) -> None:
         write_line(f"findings: {counts_text or 'none'}")
     if not summary.packets and "read" in summary.captures:
         say("no packet was read: the captures are empty, or all packets are outside the range of --since and --until")
-    write_line(f"{summary.where}: generation {summary.generation}{'' if summary.changed else ', unchanged'}")
+    write_line(f"{summary.where}: run {summary.run}{'' if summary.changed else ', unchanged'}")
     for path, status, error in summary.troubles[:_LISTED_FILES]:
         say(f"{path}: {status}: {error}")
     if len(summary.troubles) > _LISTED_FILES:

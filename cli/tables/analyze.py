@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 import typer
 
 from pcli.cli.common.options import DecodeAs, KeyLogFile
-from pcli.cli.tables.table_options import Cluster, Frames, Incremental, Only, Out, Paths, Report, Since, Strict, Until
+from pcli.cli.tables.table_options import (
+    Cluster,
+    Frames,
+    Incremental,
+    Keep,
+    Only,
+    Out,
+    Paths,
+    Report,
+    Since,
+    Strict,
+    Until,
+)
 
 if TYPE_CHECKING:
     from pcli.spark.engine import InProcess
@@ -29,6 +41,7 @@ def analyze(
     until: Until = "",
     strict: Strict = False,
     report: Report = "",
+    keep: Keep = None,
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
 ) -> None:

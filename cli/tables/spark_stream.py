@@ -10,7 +10,7 @@ import typer
 
 from pcli.cli.common.options import DecodeAs, KeyLogFile
 from pcli.cli.common.output import Exit, say
-from pcli.cli.tables.table_options import Cluster, Conf, Debug, Master, Only, Out
+from pcli.cli.tables.table_options import Cluster, Conf, Debug, Keep, Master, Only, Out
 
 if TYPE_CHECKING:
     from pcli.spark.request import Request
@@ -38,6 +38,7 @@ def spark_stream(
     once: Annotated[
         bool, typer.Option("--once", help="Read the files that exist, then exit; use this option with cron.")
     ] = False,
+    keep: Keep = None,
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
     debug: Debug = False,
@@ -92,7 +93,7 @@ def _run(
     def print_batch(number: int, files: int, summary: Summary) -> None:
         nonlocal damaged
         damaged = damaged or bool(summary.troubles)
-        say(f"batch {number}: {files} file{'s' if files != 1 else ''}; generation {summary.generation}")
+        say(f"batch {number}: {files} file{'s' if files != 1 else ''}; run {summary.run}")
         for path, status, error in summary.troubles:
             say(f"{path}: {status}: {error}")
 

@@ -7,16 +7,19 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "AsOf",
     "Cluster",
     "Conf",
     "Debug",
     "Frames",
     "Incremental",
+    "Keep",
     "Master",
     "Only",
     "Out",
     "Paths",
     "Report",
+    "RunNumber",
     "Since",
     "Strict",
     "Until",
@@ -75,3 +78,19 @@ Conf = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the output of Spark, and stack traces of errors.")]
+Keep = Annotated[
+    float | None,
+    typer.Option(
+        "--keep",
+        metavar="DAYS",
+        min=0,
+        help="Time for which earlier runs remain readable: by default 7 days, or the last two runs with --incremental.",
+    ),
+]
+RunNumber = Annotated[
+    int | None,
+    typer.Option("--run", metavar="N", min=1, help="Use the tables of this run (`pcli tables OUT --runs`)."),
+]
+AsOf = Annotated[
+    str, typer.Option("--as-of", metavar="TIME", help="Use the tables of the last run that had finished at this time.")
+]

@@ -62,13 +62,14 @@ def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
 
 
 def read_table(session: SparkSession, out: str, name: str) -> DataFrame:
-    """Return a table that `analyze`, `pcli analyze` or `pcli spark-analyze` wrote, according to the current manifest.
+    """Return a table that `analyze`, `pcli analyze` or `pcli spark-analyze` wrote, as of the last run.
+
+    The session needs no Delta connector.
 
     Raise LocalError if ``out`` contains no tables or lacks this table.
     """
-    stored = StoredTables(out)
-    files = stored.files(name)
+    files = StoredTables(out).files(name)
     schema = ddl_of(TABLES[name].schema)
-    reader = session.read.schema(schema).option("basePath", spark_path(stored.folder(name)))
-    # In a partitioned table, paths also contain the hour.
-    return reader.parquet(*map(spark_path, files)).select(*TABLES[name].schema.names)
+    if not files:
+        return session.createDataFrame([], schema)
+    return session.read.schema(schema).parquet(*map(spark_path, files))

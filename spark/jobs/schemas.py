@@ -17,6 +17,7 @@ _WORDS: Final = {
     pa.bool_(): "boolean",
     pa.float64(): "double",
     pa.binary(): "binary",
+    pa.date32(): "date",
 }
 
 

@@ -35,8 +35,8 @@ from pcli.spark.jobs.spark_engine import SparkEngine
 from pcli.spark.jobs.spark_errors import plain_errors
 from pcli.spark.request import Request
 from pcli.spark.summary import Summary
+from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
-from pcli.spark.tables.table_commit import read_manifest
 from pcli.spark.tables.table_store import open_store
 from pcli.spark.tables.uri_redaction import hidden
 
@@ -134,7 +134,7 @@ class Stream:
 def _existing_files(out: str) -> Iterator[str]:
     """Yield the files whose rows are in the tables and that still exist."""
     store = open_store(out)
-    if read_manifest(store) is not None:
+    if read_runs(store):
         for path in StoredTables(store).read("captures", ["path"])["path"].to_pylist():
             files, inner = place_of(path)
             if files.get_file_info(inner).is_file:
@@ -146,6 +146,6 @@ def _check(request: Request, checkpoint: str) -> None:
     if "://" not in folder and not Path(folder).is_dir():
         raise LocalError(f"{hidden(folder)}: {'not a folder' if Path(folder).exists() else 'no such folder'}")
     taken = open_store(plain_path(checkpoint)).list("commits")
-    if taken and read_manifest(open_store(request.out)) is None:
+    if taken and not read_runs(open_store(request.out)):
         text = f"{plain_path(checkpoint)}: it belongs to tables that are not in {request.out}: "
         raise LocalError(hidden(text) + "specify the folder of these tables, or a new checkpoint")

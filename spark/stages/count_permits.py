@@ -20,7 +20,7 @@ from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import SplitParts, as_batch, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
 __all__ = ["count_permits"]
 
@@ -28,9 +28,7 @@ _BUCKET_BYTES = 256 << 20
 """Size in bytes of the sums that one task merges."""
 
 
-def count_permits(
-    engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
-) -> list[WrittenFile]:
+def count_permits(engine: Engine, staging: Staging, reading: ReadRecording, place: int) -> list[DataFile]:
     """Write the table `permits` of the recording with the index ``place``."""
     totals, events = (
         [batch for split in reading.splits for batch in _batches(staging, split, f"permit_{name}")]
@@ -43,7 +41,7 @@ def count_permits(
         partial(_cut, staging, starts, reading.recording.cluster, buckets),
         reading.splits,
         buckets,
-        partial(_join, staging, place, partitioned),
+        partial(_join, staging, place),
     )
     return [one for some in made for one in some]
 
@@ -76,12 +74,10 @@ def _cut(
         yield Block(bucket, split.split, "permits", rows.filter(pa.array(of == bucket)))
 
 
-def _join(
-    staging: Staging, place: int, partitioned: bool, bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
-) -> list[WrittenFile]:
+def _join(staging: Staging, place: int, bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> list[DataFile]:
     joined = merge_permits([_plain(batch) for _, batch in rows])
     table = pa.Table.from_batches([joined])
-    return write_rows(staging, TABLES["permits"], part_number(place, bucket), table, partitioned=partitioned)
+    return write_rows(staging, TABLES["permits"], part_number(place, bucket), table)
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

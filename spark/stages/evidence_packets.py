@@ -17,7 +17,7 @@ from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine
 from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 
 __all__ = ["places_of_evidence"]
 

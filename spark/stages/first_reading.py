@@ -34,7 +34,7 @@ from pcli.spark.request import RequiredData
 from pcli.spark.stages.read_sequentially import counted_of
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 
 __all__ = ["OwnTables", "correct_split", "stands"]
 

@@ -33,8 +33,8 @@ from pcli.spark.stages.kept_values import dump, load
 from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
 from pcli.spark.stages.read_sequentially import Checkpoint, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
-from pcli.spark.tables.staging import Staging, write_bytes
-from pcli.spark.tables.table_commit import Run
+from pcli.spark.tables.data_files import Staging, write_bytes
+from pcli.spark.tables.run_commit import OpenRun
 from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
@@ -69,7 +69,7 @@ class IncrementalState:
     """The recordings by cluster."""
 
 
-def kept_of(run: Run, request: Request, required: RequiredData) -> IncrementalState:
+def kept_of(run: OpenRun, request: Request, required: RequiredData) -> IncrementalState:
     """Return the data of the previous run, or an empty state; raise LocalError if its options were different."""
     store, options = run.staging.store, _options(request, required)
     index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
@@ -180,7 +180,7 @@ def read_new(
     return as_read(recording, read)
 
 
-def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
+def keep(run: OpenRun, kept: IncrementalState) -> dict[str, str]:
     """Return the current and final paths of the files for the next run, for `Run.commit`."""
     files: dict[str, str] = {}
 

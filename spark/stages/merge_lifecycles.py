@@ -33,7 +33,7 @@ from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
 __all__ = ["MergedFacts", "collect_small_tables", "merge_exchanges", "merge_messages"]
 
@@ -71,16 +71,14 @@ def merge_messages(
     reading: ReadRecording,
     merged_facts: MergedFacts,
     place: int,
-    *,
-    partitioned: bool,
-) -> list[WrittenFile]:
+) -> list[DataFile]:
     """Write the table `messages` of the recording with the index ``place``."""
     facts = engine.share(merged_facts.facts)
     resolved = _resolved(engine, staging, reading, merged_facts, facts)
     buckets = 1 + size_of(reading.splits, "published", "consumed") // _BUCKET_BYTES
     items: list[SplitParts | pa.Table] = [resolved, *reading.splits]
     sizes = [1, *(size_of([split], "published", "consumed") for split in reading.splits)]
-    write = _Write(staging, "messages", reading.recording.cluster, place, partitioned)
+    write = _Write(staging, "messages", reading.recording.cluster, place)
     given = engine.exchange(
         "merge", partial(_cut, staging, facts, buckets), items, buckets, partial(_join, write, facts), sizes=sizes
     )
@@ -138,12 +136,10 @@ class _Write:
     table: str
     cluster: str
     place: int
-    partitioned: bool
 
-    def rows(self, number: int, rows: pa.Table) -> list[WrittenFile]:
+    def rows(self, number: int, rows: pa.Table) -> list[DataFile]:
         """Write a part."""
-        part = part_number(self.place, number)
-        return write_rows(self.staging, TABLES[self.table], part, rows, partitioned=self.partitioned)
+        return write_rows(self.staging, TABLES[self.table], part_number(self.place, number), rows)
 
 
 _KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consumed"], "resolved": RESOLVED}
@@ -151,7 +147,7 @@ _KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consu
 
 def _join(
     write: _Write, facts: Shared[RecordingFacts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
-) -> tuple[list[WrittenFile], pa.Table]:
+) -> tuple[list[DataFile], pa.Table]:
     """Write the messages of a bucket; return the written files and the chunks in the bucket."""
     batches: dict[str, list[pa.RecordBatch]] = {kind: [] for kind in _KINDS}
     for kind, batch in rows:
@@ -167,20 +163,18 @@ def merge_exchanges(
     reading: ReadRecording,
     merged_facts: MergedFacts,
     place: int,
-    *,
-    partitioned: bool,
-) -> list[WrittenFile]:
+) -> list[DataFile]:
     """Write the table `exchanges` of the recording with the index ``place``."""
     facts, streams = merged_facts.facts, list(reading.streams.values())
     few = exchanges_of_requests(merged_facts.small, facts, streams, reading.recording.cluster)
-    write = _Write(staging, "exchanges", reading.recording.cluster, place, partitioned)
+    write = _Write(staging, "exchanges", reading.recording.cluster, place)
     shared = engine.share((facts, streams))
     sizes = [size_of([split], "answered") for split in reading.splits]
     made = engine.map("exchanges", partial(_acks, write, shared), reading.splits, sizes=sizes)
     return [one for some in made for one in some] + write.rows(0, few)
 
 
-def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[WrittenFile]:
+def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[DataFile]:
     """Write the rows of ACKs with a response in a split."""
     facts, streams = shared.value
     tables = [

@@ -36,7 +36,7 @@ from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_
 from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
 __all__ = ["observe_recording"]
 
@@ -73,7 +73,7 @@ class _Item:
 
 def observe_recording(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str], *, cut: bool = False
-) -> list[WrittenFile]:
+) -> list[DataFile]:
     """Write the named tables of the recording with the index ``place``.
 
     ``cut`` is whether only the packets of a time range were read.

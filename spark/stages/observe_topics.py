@@ -22,7 +22,7 @@ from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 
 __all__ = ["observe_topic_parts"]
 

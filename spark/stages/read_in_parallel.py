@@ -34,7 +34,7 @@ from pcli.spark.stages.read_sequentially import collection_disabled
 from pcli.spark.stages.second_reading import ParseResult, parse_split
 from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 
 __all__ = ["ParallelReading", "read_in_parallel"]
 

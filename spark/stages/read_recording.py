@@ -21,7 +21,7 @@ from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.read_in_parallel import ParallelReading, read_in_parallel
 from pcli.spark.stages.read_sequentially import ReadInOrder, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 
 __all__ = ["ReadRecording", "as_read", "part_number", "progress_reporter", "read_recording", "tables_of"]
 

@@ -19,7 +19,7 @@ from pcli.spark.stages.read_sequentially import counted_of
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 
 __all__ = ["ParseResult", "parse_split"]
 

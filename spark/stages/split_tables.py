@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 from pcli.spark.tables.table_store import refused
 
 __all__ = ["MEMORY", "Part", "PartStorage", "PlacedEvent", "ReadCounts", "SplitParts", "as_batch", "load", "size_of"]

@@ -4,7 +4,7 @@ Rules of this file
 1. Each schema is defined next to the code that computes its rows. This module lists the tables in the order of
    docs/tables.md.
 2. The rows of a file are sorted by ``order``, so that repeated runs write the same bytes.
-3. ``hour`` is the time column by which a large table is partitioned; small tables consist of one file or a few files.
+3. Tables that can become large are partitioned by the cluster and the UTC day of their column ``time``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,16 @@ from pcli.spark.columnar import permits
 from pcli.spark.columnar.fields import frame_table
 from pcli.spark.columnar.lifecycles import lifecycle_schemas as lifecycles
 from pcli.spark.columnar.observation import observation_schemas as observed
+from pcli.spark.columnar.table_schema import column
 from pcli.spark.tables import inventory_schemas
 
-__all__ = ["ON_REQUEST", "TABLES", "Table", "chosen_tables"]
+__all__ = ["DAY", "ON_REQUEST", "PARTITION", "TABLES", "Table", "chosen_tables"]
+
+DAY: Final = "day"
+"""The column of a partitioned table that `pcli.spark.tables.data_files` computes."""
+
+PARTITION: Final = ("cluster", DAY)
+"""The columns by which large tables are partitioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +44,19 @@ class Table:
     schema: pa.Schema
     order: tuple[str, ...]
     """Columns by which the rows of a file are sorted."""
-    hour: str = ""
-    """The column whose UTC hour is the partition of a row; empty if the table is never partitioned."""
+    time: str = ""
+    """The column whose UTC day is the column `day` of a row; empty if the table is not partitioned."""
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """The columns by which the table is partitioned."""
+        return PARTITION if self.time else ()
+
+
+def _partitioned(name: str, row: str, schema: pa.Schema, order: tuple[str, ...], time: str) -> Table:
+    """Return a table that is partitioned by cluster and by the day of its column ``time``."""
+    day = column(DAY, pa.date32(), f"UTC day of `{time}`; the table is partitioned by `cluster` and `day`")
+    return Table(name, row, schema.append(day), order, time)
 
 
 _ALL: Final = (
@@ -54,19 +72,19 @@ _ALL: Final = (
         inventory_schemas.GAPS,
         inventory_schemas.GAPS_ORDER,
     ),
-    Table(
+    _partitioned(
         "messages",
         "an entry as brokers store it (a message or a batch), with its publication, deliveries and final state",
         lifecycles.MESSAGES,
         lifecycles.MESSAGES_ORDER,
-        lifecycles.MESSAGES_HOUR,
+        lifecycles.MESSAGES_TIME,
     ),
-    Table(
+    _partitioned(
         "exchanges",
         "a request with its response, if there is one",
         lifecycles.EXCHANGES,
         lifecycles.EXCHANGES_ORDER,
-        lifecycles.EXCHANGES_HOUR,
+        lifecycles.EXCHANGES_TIME,
     ),
     Table(
         "findings",
@@ -85,12 +103,12 @@ _ALL: Final = (
     Table("consumers", "a consumer, with all its sessions", observed.CONSUMERS, observed.CONSUMERS_ORDER),
     Table("producers", "a producer, with all its sessions", observed.PRODUCERS, observed.PRODUCERS_ORDER),
     Table("connections", "a TCP connection", observed.CONNECTIONS, observed.CONNECTIONS_ORDER),
-    Table(
+    _partitioned(
         "permits",
         "a second of a consumer's session in which permits changed",
         permits.PERMITS,
         permits.PERMITS_ORDER,
-        permits.PERMITS_HOUR,
+        permits.PERMITS_TIME,
     ),
     Table(
         "keys",
@@ -98,12 +116,12 @@ _ALL: Final = (
         observed.KEYS,
         observed.KEYS_ORDER,
     ),
-    Table(
+    _partitioned(
         "frames",
         "a frame, without its payload",
         frame_table.FRAMES,
         frame_table.FRAMES_ORDER,
-        frame_table.FRAMES_HOUR,
+        frame_table.FRAMES_TIME,
     ),
 )
 

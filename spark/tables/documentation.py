@@ -14,30 +14,28 @@ from pcli.codec.observe.tracking.records.topic_records import AGAIN
 from pcli.spark.columnar.lifecycles import EVIDENCE
 from pcli.spark.columnar.table_schema import description_of
 from pcli.spark.tables.catalog import ON_REQUEST, TABLES, Table
+from pcli.spark.tables.runs import RUNS
 
 __all__ = ["tables_page"]
 
 _HEAD: Final = """# Tables
 
-`pcli analyze` and `pcli spark-analyze` write these tables to `OUT/<table>/` as Parquet. This page is generated
-from the code by `make docs`.
+`pcli analyze` and `pcli spark-analyze` write these tables to `OUT/<table>/` as Delta Lake tables. This page is
+generated from the code by `make docs`. [delta-tables.md](delta-tables.md) describes how to read and maintain them.
 
 - Times are nanoseconds since 1970, in columns whose names end in `_ns`. An expression such as
   `to_timestamp(sent_ns / 1e9)` converts them. Unknown values are null.
 - Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number. These are the numbers
   that `pcli dissect` and tshark assign if they read all captures of the cluster in order.
-- A large table is partitioned into `cluster=…/hour=2026-11-21-14/` (UTC). The column `cluster` is then part of the
-  path, where readers of Parquet find it, and there is an additional column `hour`. Spark converts labels that consist
-  of digits to numbers, unless `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
-- `OUT/_manifest.json` lists the files of the tables. At its end, a run replaces the manifest and then removes the old
-  files. A reader that lists the folder at that moment may return old and new rows. Readers of the manifest
-  (`pcli report`, `pcli.spark.tables.stored_tables`) return only rows of one run.
+- The tables `messages`, `exchanges`, `permits` and `frames` are partitioned by `cluster` and `day` (UTC).
+- Each run replaces the rows of all tables. The table `runs` lists the version of each table that a run has written,
+  so that a reader can combine tables of the same run. Earlier runs remain readable.
 - A repeated run writes the same rows. Files and folders whose names begin with `_` are internal.
 
 ```sql
 -- the slowest topics, with DuckDB
 SELECT topic, count(*), quantile_cont((producer.receipt_ns - producer.sent_ns) / 1e6, 0.99) AS p99_ms
-FROM 'out/messages/*.parquet' WHERE evidence = 'complete' GROUP BY topic ORDER BY p99_ms DESC LIMIT 10;
+FROM delta_scan('out/messages') WHERE evidence = 'complete' GROUP BY topic ORDER BY p99_ms DESC LIMIT 10;
 ```
 """
 
@@ -54,9 +52,13 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 """Columns with a fixed set of values, and the meaning of each value."""
 
 
+_KINDS: Final = {"bool": "boolean", "date32[day]": "date"}
+"""Types that have a different name in Arrow."""
+
+
 def tables_page() -> str:
     """Return the page as Markdown."""
-    lines = [line for table in TABLES.values() for line in _section(table)]
+    lines = [line for table in (*TABLES.values(), RUNS) for line in _section(table)]
     return "\n".join([_HEAD, *lines, "## Values\n", *(line for one in _WORDS.items() for line in _words(*one))])
 
 
@@ -70,8 +72,6 @@ def _section(table: Table) -> Iterator[str]:
     yield f"## {table.name}\n"
     on_request = " This table is written only with `--frames` or `--only frames`." if table.name in ON_REQUEST else ""
     yield f"Each row is {table.row}.{on_request}\n"
-    if table.hour:
-        yield f"If the table is large, it is partitioned by the hour of `{table.hour}`.\n"
     yield "| column | type | description |\n|---|---|---|"
     for field in table.schema:
         yield from _rows(field, "")
@@ -93,4 +93,4 @@ def _rows(field: pa.Field, before: str) -> Iterator[str]:
 def _kind(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"list of {_kind(kind.value_type)}"
-    return "struct" if pa.types.is_struct(kind) else {"double": "double", "bool": "boolean"}.get(str(kind), str(kind))
+    return "struct" if pa.types.is_struct(kind) else _KINDS.get(str(kind), str(kind))

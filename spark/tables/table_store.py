@@ -22,7 +22,7 @@ from pyarrow import fs
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.uri_redaction import hidden, shown
 
-__all__ = ["Store", "open_store", "refused"]
+__all__ = ["Store", "open_store", "reason_of", "refused"]
 
 _PUT: Final = frozenset({"s3", "gcs", "abfs"})
 """File systems on which a file becomes visible only when it is closed."""
@@ -95,14 +95,6 @@ class Store:
         with refused(self.path(name)), self.create(name) as file:
             file.write(data)
 
-    def replace(self, name: str, data: bytes) -> None:
-        """Replace a file atomically: readers see the old content or the new content."""
-        if self.files.type_name in _PUT:
-            self.write(name, data)
-            return
-        self.write(f"{name}.new", data)
-        self.move(f"{name}.new", name)
-
     def create(self, name: str) -> Any:
         """Return an output stream to a new file. The caller must close it, and use it within `refused`."""
         path = self.path(name)
@@ -149,7 +141,7 @@ def refused(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LocalError(f"{path}: {_reason(error)}") from None
+        raise LocalError(f"{path}: {reason_of(error)}") from None
 
 
 _WORDS: Final = {
@@ -162,7 +154,7 @@ _WORDS: Final = {
 }
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
     """Return the reason without the path that Arrow's messages contain."""
     if error.errno is None:
         return _first_line(error)

@@ -24,11 +24,11 @@ from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exch
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import (
     EVIDENCE,
     EXCHANGES,
-    EXCHANGES_HOUR,
     EXCHANGES_ORDER,
+    EXCHANGES_TIME,
     MESSAGES,
-    MESSAGES_HOUR,
     MESSAGES_ORDER,
+    MESSAGES_TIME,
 )
 from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering, concat_partials, renumber_table
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
@@ -40,11 +40,11 @@ from pcli.spark.columnar.lifecycles.split_aggregation import Events, SplitAggreg
 __all__ = [
     "EVIDENCE",
     "EXCHANGES",
-    "EXCHANGES_HOUR",
     "EXCHANGES_ORDER",
+    "EXCHANGES_TIME",
     "MESSAGES",
-    "MESSAGES_HOUR",
     "MESSAGES_ORDER",
+    "MESSAGES_TIME",
     "PARTIALS",
     "RESOLVED",
     "Events",

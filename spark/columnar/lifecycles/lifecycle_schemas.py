@@ -19,7 +19,13 @@ import pyarrow as pa
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, never_null, record
 
 __all__ = [
-    "EVIDENCE", "EXCHANGES", "EXCHANGES_HOUR", "EXCHANGES_ORDER", "MESSAGES", "MESSAGES_HOUR", "MESSAGES_ORDER",
+    "EVIDENCE",
+    "EXCHANGES",
+    "EXCHANGES_ORDER",
+    "EXCHANGES_TIME",
+    "MESSAGES",
+    "MESSAGES_ORDER",
+    "MESSAGES_TIME",
 ]  # fmt: skip
 
 EVIDENCE: Final[dict[str, str]] = {
@@ -97,8 +103,8 @@ MESSAGES: Final = pa.schema([
 ])  # fmt: skip
 """One row for each entry. The producer's fields and `first_ns` distinguish rows without an id."""
 
-MESSAGES_ORDER: Final = ("cluster", "first_ns", "ledger", "entry")
-MESSAGES_HOUR: Final = "first_ns"
+MESSAGES_ORDER: Final = ("cluster", "topic", "first_ns", "ledger", "entry")
+MESSAGES_TIME: Final = "first_ns"
 
 EXCHANGES: Final = pa.schema([
     never_null("cluster", TEXT, "label of the cluster"),
@@ -123,4 +129,4 @@ EXCHANGES: Final = pa.schema([
 """One row for each request, answered or not. SEND and SEND_RECEIPT are only in MESSAGES."""
 
 EXCHANGES_ORDER: Final = ("cluster", "asked_ns", "asked_frame")
-EXCHANGES_HOUR: Final = "asked_ns"
+EXCHANGES_TIME: Final = "asked_ns"

@@ -33,8 +33,8 @@ __all__ = [
     "BUCKET_NS",
     "CHANGES",
     "PERMITS",
-    "PERMITS_HOUR",
     "PERMITS_ORDER",
+    "PERMITS_TIME",
     "PermitParts",
     "costs",
     "merge_permits",
@@ -93,7 +93,7 @@ PERMITS: Final = pa.schema(
     ]
 )
 PERMITS_ORDER: Final = ("cluster", "connection", "consumer_id", "session", "bucket_ns")
-PERMITS_HOUR: Final = "bucket_ns"
+PERMITS_TIME: Final = "bucket_ns"
 
 _FLOW: Final = BY_NAME["FLOW"].number
 _PART: Final = ("cut", "stream", "owner", "segment")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from pcli.spark.tables.stored_tables import StoredTables
@@ -42,15 +41,14 @@ def test_tables_and_their_sum(pcli, folder, tmp_path):
     assert set(tables.names) <= names
     assert set(tables.names) >= {"messages", "exchanges", "findings", "consumers", "producers", "connections", "gaps"}
     assert "captures: 2 read; " in ran.out
-    assert ran.lines[-1] == f"{tmp_path / 'out'}: generation 1"
-    for name in tables.names:
-        assert pq.read_table(tmp_path / "out" / name).num_rows == tables.read(name).num_rows
+    assert ran.lines[-1] == f"{tmp_path / 'out'}: run 1"
 
 
-def test_a_repeated_run_changes_nothing(pcli, folder, tmp_path):
-    first = pcli("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
+def test_an_incremental_run_without_new_captures_changes_nothing(pcli, folder, tmp_path):
+    arguments = ("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers", "--incremental")
+    first = pcli(*arguments)
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
-    second = pcli("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
+    second = pcli(*arguments)
     assert second.lines[-1] == f"{first.lines[-1]}, unchanged"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == times
 
@@ -60,7 +58,7 @@ def test_out_may_lie_among_the_captures(pcli, folder):
         ran = pcli("analyze", folder, "-o", folder / "out", *FAST)
         assert ran.code == 0
         assert "captures: 2 read; " in ran.out
-    assert ran.lines[-1].endswith("generation 1, unchanged")
+    assert ran.lines[-1].endswith("run 2")
 
 
 def test_a_report_beside_the_tables(pcli, folder, tmp_path):
@@ -146,7 +144,7 @@ def test_a_part_that_is_still_being_written(pcli, folder, tmp_path):
     assert (gap["capture"], gap["offset"]) == (row["path"], row["read_bytes"])
     ran = pcli("analyze", folder, "-o", tmp_path / "out", *FAST, "--strict")
     assert "two.pcap" in one_line(ran)
-    assert StoredTables(str(tmp_path / "out")).manifest.generation == 1
+    assert StoredTables(str(tmp_path / "out")).run.run == 1
 
 
 def test_a_folder_with_other_files_is_refused(pcli, folder, tmp_path):
@@ -194,42 +192,42 @@ def test_a_disk_that_is_full_leaves_the_old_tables(pcli, folder, tmp_path):
 WAITING = """
 import sys
 from pcli.cli.app import main
-from pcli.spark.tables.table_commit import Run
+from pcli.spark.tables.run_commit import OpenRun
 
 def wait(*_, **__):
     print("made", flush=True)
     sys.stdin.read()
 
-Run.commit = wait
+OpenRun.commit = wait
 main()
 """
 """An analysis that waits before the commit."""
 
 
 def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli):
-    """kill -9 of a whole process. tests/spark/tables/test_table_commit.py covers every point of the commit."""
+    """kill -9 of a whole process. tests/spark/tables/test_run_commit.py covers every point of the commit."""
     out = tmp_path / "out"
     assert pcli("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
-    before = pq.read_table(out / "connections")
+    before = StoredTables(str(out)).read("connections")
     arguments = [sys.executable, "-c", WAITING, "analyze", str(folder), "-o", str(out), "--only", "connections"]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"made\n"
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    assert pq.read_table(out / "connections").equals(before)
-    assert StoredTables(str(out)).manifest.generation == 1
+    assert StoredTables(str(out)).read("connections").equals(before)
+    assert StoredTables(str(out)).run.run == 1
     assert pcli("analyze", folder, "-o", out, "--only", "connections").code == 0
     assert not (out / "_work").exists()
-    assert pq.read_table(out / "connections").num_rows > before.num_rows
+    assert StoredTables(str(out)).read("connections").num_rows > before.num_rows
 
 
-def test_without_numpy_or_pyarrow_the_package_to_install_is_reported(folder, tmp_path):
-    for missing in ("numpy", "pyarrow"):
+def test_without_a_required_package_the_packages_to_install_are_reported(folder, tmp_path):
+    for missing in ("deltalake", "numpy", "pyarrow"):
         script = f"import sys; sys.modules[{missing!r}] = None; from pcli.cli.app import main; main()"
         arguments = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(tmp_path / "out")]
         done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 2
-        assert done.stderr == "pcli: tables need numpy and pyarrow: pip install 'pulsar-pcli[tables]'\n"
+        assert done.stderr == "pcli: tables need deltalake, numpy and pyarrow: pip install 'pulsar-pcli[tables]'\n"
 
 
 def test_help_needs_none_of_them():

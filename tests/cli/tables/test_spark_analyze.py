@@ -33,7 +33,7 @@ def test_a_run(small_captures, tmp_path):
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.split()[:4] == ["table", "rows", "bytes", "files"]
-    assert ran.stdout.endswith(f"{tmp_path / 'out'}: generation 1\n")
+    assert ran.stdout.endswith(f"{tmp_path / 'out'}: run 1\n")
     analyze(Request((str(capture),), str(tmp_path / "here"), only=(only,)), InProcess())
     assert rows(tmp_path / "out") == rows(tmp_path / "here")
 
@@ -97,7 +97,7 @@ def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
     process = at_a_terminal(tmp_path, "spark-stream", "in", *arguments)
     try:
         until = time.monotonic() + 90
-        while not (tmp_path / "out" / "_manifest.json").exists() and time.monotonic() < until:
+        while not (tmp_path / "out" / "runs" / "_delta_log").exists() and time.monotonic() < until:
             assert process.poll() is None
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)

@@ -5,6 +5,7 @@ import pytest
 import pcli.spark
 from pcli.codec.errors import LocalError
 from pcli.spark.analysis import analyze
+from pcli.spark.columnar.fields.frame_table import FRAMES
 from pcli.spark.engine import InProcess
 from pcli.spark.jobs.api import read_table
 from pcli.spark.jobs.data_source import PulsarCapture
@@ -54,7 +55,7 @@ def test_the_summary_lists_the_tables(captures, tmp_path):
 @pytest.mark.slow
 def test_every_table_has_its_own_types_in_spark(spark, wanted):
     for name in wanted.names:
-        table = read_table(spark, wanted.folder("").rstrip("/"), name)
+        table = read_table(spark, wanted.root, name)
         assert table.columns == TABLES[name].schema.names
         assert rows(table) == sorted(wanted.read(name).to_pylist(), key=repr), name
 
@@ -75,8 +76,8 @@ def data_source(spark):
 @pytest.mark.slow
 def test_frames_as_a_data_source(spark, small_captures, wanted):
     frames = spark.read.format("pulsar_capture").load(str(small_captures / NAME))
-    assert frames.columns == TABLES["frames"].schema.names
-    assert rows(frames) == sorted(wanted.read("frames").to_pylist(), key=repr)
+    assert frames.columns == FRAMES.names
+    assert rows(frames) == sorted(wanted.read("frames", FRAMES.names).to_pylist(), key=repr)
 
 
 def test_a_data_source_with_a_key_log(spark, small_captures, tmp_path):

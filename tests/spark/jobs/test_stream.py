@@ -71,25 +71,25 @@ def test_batches_give_the_tables_of_one_run(spark, parts_of, places, tmp_path):
     got, wanted = rows(places[1]), rows(tmp_path / "whole")
     assert got["messages"] == wanted["messages"]
     assert len(got["connections"]) == len(wanted["connections"]) > 0
-    generation = StoredTables(str(places[1])).manifest.generation
+    number = StoredTables(str(places[1])).run.run
     # If the process is killed after the commit but before Spark records it, the batch is repeated.
     (places[2] / "commits" / "2").unlink()
     (places[2] / "commits" / ".2.crc").unlink(missing_ok=True)
     assert take(spark, places) == [(2, 1)]
     assert rows(places[1]) == got
-    assert StoredTables(str(places[1])).manifest.generation == generation
+    assert StoredTables(str(places[1])).run.run == number
 
 
 WAITING = """
 import sys
 from pcli.cli.app import main
-from pcli.spark.tables.table_commit import Run
+from pcli.spark.tables.run_commit import OpenRun
 
 def wait(*_, **__):
     print("made", flush=True)
     sys.stdin.read()
 
-Run.commit = wait
+OpenRun.commit = wait
 main()
 """
 """A command whose runs wait before the commit."""
@@ -111,7 +111,7 @@ def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path
     lines, _ = driver.communicate()
     assert list(out.glob("_work/*/parts/*"))
     assert driver.returncode == -signal.SIGKILL, lines
-    assert not (out / "_manifest.json").exists()
+    assert not (out / "runs").exists()
     assert take(spark, places) == [(0, 2)]
     assert rows(out)["messages"] == whole(parts, tmp_path / "whole")["messages"]
 
@@ -161,7 +161,7 @@ def test_a_batch_without_a_capture_does_not_stop_the_stream(spark, parts_of, pla
 
 def test_secrets_of_uris_are_hidden(spark, monkeypatch):
     monkeypatch.setattr(streams, "open_store", lambda _: SimpleNamespace(list=lambda _: ["0"]))
-    monkeypatch.setattr(streams, "read_manifest", lambda _: None)
+    monkeypatch.setattr(streams, "read_runs", lambda _: [])
     folder = "s3://key:secret@bucket/{}".format
     request = Request((folder("in"),), folder("out"), only=ONLY, incremental=True)
     with pytest.raises(LocalError, match=r"^s3://\*\*\*@bucket/check: .* not in s3://\*\*\*@bucket/out: "):

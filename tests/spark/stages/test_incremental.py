@@ -16,7 +16,9 @@ from pcli.spark.engine import InProcess
 from pcli.spark.input import read_plan as plan_module
 from pcli.spark.request import Request
 from pcli.spark.stages import kept_values, read_sequentially
+from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
+from pcli.spark.tables.table_store import open_store
 
 MANY = ("messages", "exchanges", "connections", "consumers", "producers", "findings", "permits", "frames", "keys")
 
@@ -88,7 +90,7 @@ def test_file_by_file_gives_the_tables_of_one_run(tmp_path, parts, captures, ope
         opened.clear()
         summary = run(captures, tmp_path / "out", incremental=True)
         assert opened == [part.name]
-        assert summary.generation == number
+        assert summary.run == number
         if number in (3, 5):
             run(captures, tmp_path / f"whole-{number}")
             equal(tmp_path / "out", tmp_path / f"whole-{number}")
@@ -178,7 +180,7 @@ def test_a_file_that_cannot_be_read_now_stays_in_the_tables(tmp_path, parts, cap
     monkeypatch.setattr(plan_module, "open_file", refused)
     for _ in range(2):
         summary = analyze(request, InProcess())
-    assert summary.generation == 2
+    assert summary.run == 2
     told = StoredTables(str(tmp_path / "out")).read("captures").to_pylist()
     reason = "no such file or folder" if named else "permission denied"
     error = f"not readable now: {reason}; its rows are from an earlier run"
@@ -196,12 +198,12 @@ def test_a_required_file_that_is_missing_is_reported(tmp_path, parts, captures):
     for part in (*parts[:2], parts[3]):
         shutil.copy2(part, captures)
     run(captures, tmp_path / "out", incremental=True)
-    before = StoredTables(str(tmp_path / "out")).manifest
+    before = StoredTables(str(tmp_path / "out")).run
     (captures / parts[3].name).unlink()
     shutil.copy2(parts[2], captures)
     with pytest.raises(LocalError, match=r"part_003\.pcapng: this file must be read again"):
         run(captures, tmp_path / "out", incremental=True)
-    assert StoredTables(str(tmp_path / "out")).manifest == before
+    assert StoredTables(str(tmp_path / "out")).run == before
     run(captures, tmp_path / "out")
 
 
@@ -269,7 +271,7 @@ def test_the_state_does_not_grow_with_runs(tmp_path, parts, captures):
         shutil.copy2(part, captures)
         run(captures, tmp_path / "out", incremental=True)
         files = [path for path in (tmp_path / "out" / "_state").rglob("*") if path.is_file()]
-        assert {f"_state/{path.name}" for path in files} == set(StoredTables(str(tmp_path / "out")).manifest.state)
+        assert {f"_state/{path.name}" for path in files} == set(StoredTables(str(tmp_path / "out")).run.state)
         sizes.append(sum(1 for path in files if path.name.startswith(("checkpoint", "index"))))
     assert max(sizes) <= 5
 
@@ -291,3 +293,15 @@ def test_a_manipulated_state_runs_no_code(tmp_path, monkeypatch):
         with pytest.raises(LocalError, match="is not allowed"):
             kept_values.load(zlib.compress(b"c" + name + b"\n(S'evil'\ntR."), "here")
     assert kept_values.load(kept_values.dump({1: (2, b"3", {4})}), "here") == {1: (2, b"3", {4})}
+
+
+def test_files_of_earlier_runs_are_removed(tmp_path, parts, captures, monkeypatch):
+    """Each run writes all rows again, so the files of all runs would grow with the square of their number."""
+    monkeypatch.setattr("pcli.spark.analysis._VACUUM_RUNS", 2)
+    counts = []
+    for part in parts:
+        shutil.copy2(part, captures)
+        run(captures, tmp_path / "out", incremental=True)
+        counts.append(sum(1 for _ in (tmp_path / "out" / "messages").rglob("*.parquet")))
+    assert counts[1::2] == [2] * (len(parts) // 2)
+    assert [one.run for one in read_runs(open_store(str(tmp_path / "out")))][-2:] == [len(parts) - 1, len(parts)]

@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 
 from pcli.spark.stages.split_tables import PartStorage, ReadCounts, SplitParts, as_batch, load, size_of
-from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.data_files import Staging
 from pcli.spark.tables.table_store import open_store
 
 
 @pytest.fixture
 def staging(tmp_path):
-    return Staging(open_store(str(tmp_path)), "_work/x")
+    return Staging(open_store(str(tmp_path)), "x")
 
 
 def table(*values):

@@ -37,7 +37,7 @@ def test_all_tables_of_the_issue_are_there():
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
 def test_every_column_has_a_description_and_a_type_of_spark(table):
-    plain = {"string", "int8", "int16", "int32", "int64", "bool", "double", "binary"}
+    plain = {"string", "int8", "int16", "int32", "int64", "bool", "double", "binary", "date32[day]"}
     for name, field in fields(table.schema):
         assert description_of(field), name
         kind = field.type.value_type if pa.types.is_list(field.type) else field.type
@@ -51,12 +51,17 @@ def test_cluster_is_the_first_column_and_the_order_consists_of_columns(table):
     assert table.schema.names[0] == "cluster"
     assert table.order[0] == "cluster"
     assert set(table.order) <= set(table.schema.names)
-    assert table.hour in ("", *(name for name in table.schema.names if name.endswith("_ns")))
-    assert "hour" not in table.schema.names
+    assert table.time in ("", *(name for name in table.schema.names if name.endswith("_ns")))
+    assert set(table.partition) <= set(table.schema.names)
 
 
-def test_large_tables_have_an_hour():
-    assert {name for name, table in TABLES.items() if table.hour} == {"messages", "exchanges", "permits", "frames"}
+def test_large_tables_are_partitioned_by_cluster_and_day():
+    assert {name for name, table in TABLES.items() if table.partition == ("cluster", "day")} == {
+        "messages",
+        "exchanges",
+        "permits",
+        "frames",
+    }
 
 
 def test_without_a_choice_all_tables_but_the_large_one():

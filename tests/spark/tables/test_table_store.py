@@ -29,13 +29,6 @@ def test_written_files_are_read_and_listed(store):
     assert not store.has("b")
 
 
-def test_a_file_is_replaced_at_once(store):
-    store.replace("x", b"one")
-    store.replace("x", b"two")
-    assert store.read("x") == b"two"
-    assert store.list() == ["x"]
-
-
 def test_moved_and_removed(store):
     store.write("a/b", b"one")
     store.move("a/b", "c/d/e")
@@ -45,20 +38,6 @@ def test_moved_and_removed(store):
     store.remove_folder("c")
     store.remove_folder("c")
     assert store.list(deep=True) == []
-
-
-def test_a_file_is_replaced_atomically(tmp_path, monkeypatch):
-    """A process that is killed while it writes leaves the old file unchanged."""
-    store = open_store(str(tmp_path))
-    store.replace("x", b"old")
-
-    def killed(self, name, target):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Store, "move", killed)
-    with pytest.raises(KeyboardInterrupt):
-        store.replace("x", b"new")
-    assert store.read("x") == b"old"
 
 
 def test_errors_of_the_file_system_are_reported_in_one_line(tmp_path):

@@ -58,10 +58,8 @@ def test_nothing_of_it_is_written(tmp_path, small_captures, monkeypatch, increme
     known = SimpleNamespace(**{**vars(fs), "FileSystem": SimpleNamespace(from_uri=from_uri)})
     monkeypatch.setattr(capture_files, "fs", known)
     request = Request(("s3://key:s3cret@bucket",), str(tmp_path), incremental=incremental)
-    for _ in range(2):
-        summary = analyze(request, InProcess())
-    assert summary.generation == 1
+    analyze(request, InProcess())
     rows = StoredTables(str(tmp_path)).read("captures").to_pylist()
     assert {row["path"] for row in rows} == {"s3://***@bucket/bad.pcap", "s3://***@bucket/a.pcap"}
-    assert StoredTables(str(tmp_path)).manifest.run["request"]["paths"] == ["s3://***@bucket"]
+    assert StoredTables(str(tmp_path)).run.request["paths"] == ["s3://***@bucket"]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]

@@ -1,0 +1,108 @@
+"""`pcli sql`: queries over the tables, with views for common questions."""
+
+import csv
+import io
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.tables.queries import EXAMPLES, VIEWS
+from pcli.spark.tables.stored_tables import StoredTables
+from tests.cli.tables.test_analyze import one_line
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, small_captures):
+    folder = tmp_path_factory.mktemp("sql") / "out"
+    captures = tuple(str(small_captures / name) for name in ("go/nack.pcap", "java/key-shared-sticky.pcap"))
+    analyze(Request(captures, str(folder)), InProcess())
+    return folder
+
+
+def asked(pcli, out, statement):
+    ran = pcli("sql", out, statement, "-T", "json")
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def test_a_query_over_a_table(pcli, out):
+    [row] = asked(pcli, out, "SELECT count(*) AS n, min(day) AS day FROM messages")
+    assert row == {"n": StoredTables(str(out)).read("messages").num_rows, "day": "2026-11-20"}
+
+
+@pytest.mark.parametrize("statement", [statement for _, statement in EXAMPLES])
+def test_the_examples_run(pcli, out, statement):
+    ran = pcli("sql", out, statement)
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_every_view_is_in_an_example():
+    text = " ".join(statement for _, statement in EXAMPLES)
+    assert [view.name for view in VIEWS if view.name not in text] == []
+
+
+def test_the_views_agree_with_the_rows(pcli, out):
+    messages = StoredTables(str(out)).read("messages").to_pylist()
+    deliveries = [(row, delivery) for row in messages for delivery in row["deliveries"]]
+    again = [delivery for _, delivery in deliveries if delivery["again"]]
+    assert sum(row["entries"] for row in asked(pcli, out, "SELECT * FROM redeliveries_by_cause")) == len(again) == 3
+    held = [delivery for _, delivery in deliveries if delivery["unacked"] and delivery["acked_ns"] is None]
+    assert sum(row["entries"] for row in asked(pcli, out, "SELECT * FROM unacked_by_consumer")) == len(held) > 0
+    slowest = asked(pcli, out, "SELECT * FROM slowest_messages LIMIT 1")[0]
+    waits = [delivery["acked_ns"] - row["producer"]["sent_ns"] for row, delivery in deliveries if delivery["acked_ns"]]
+    assert slowest["ack_ms"] == pytest.approx(max(waits) / 1e6, abs=1e-3)
+    last = asked(pcli, out, "SELECT * FROM permits_at((SELECT max(last_ns) FROM permits))")
+    balances = {}
+    for row in sorted(StoredTables(str(out)).read("permits").to_pylist(), key=lambda row: row["last_frame"]):
+        balances[row["connection"], row["consumer_id"]] = row["balance"]
+    assert {(row["connection"], row["consumer_id"]): row["permits"] for row in last} == balances
+
+
+def test_csv_and_parquet(pcli, out, tmp_path):
+    statement = "SELECT topic, ledger, producer, deliveries FROM messages ORDER BY ledger, entry LIMIT 2"
+    first, *_ = csv.DictReader(io.StringIO(pcli("sql", out, statement, "-T", "csv").out))
+    assert json.loads(first["producer"])["sequence_id"] == 0
+    assert pcli("sql", out, statement, "-T", "parquet", "-o", tmp_path / "x.parquet").code == 0
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert table.to_pylist() == asked(pcli, out, statement)
+    assert pcli("sql", out, statement, "-T", "csv", "-o", tmp_path / "x.csv").out == ""
+    assert (tmp_path / "x.csv").read_text().startswith("topic,ledger,producer,deliveries\n")
+
+
+def test_an_earlier_run(pcli, small_captures, tmp_path):
+    for name in ("go/nack.pcap", "java/schemas.pcap"):
+        pcli("analyze", small_captures / name, "-o", tmp_path / "out", "--only", "messages")
+    statement = "SELECT count(DISTINCT topic) AS topics FROM messages"
+    assert json.loads(pcli("sql", tmp_path / "out", statement, "--run", "1", "-T", "json").out) == [{"topics": 1}]
+    [last] = json.loads(pcli("sql", tmp_path / "out", statement, "-T", "json").out)
+    assert last["topics"] > 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("SELECT * FROM nope", "Table with name nope does not exist!"),
+        ("SELECT nope FROM messages", 'Referenced column "nope" not found'),
+        ("SELCT 1", "syntax error at or near"),
+        ("DELETE FROM messages", "pcli: "),
+        ("SELECT CAST(topic AS INTEGER) FROM messages", "Could not convert string"),
+    ],
+)
+def test_an_invalid_statement_is_one_line(pcli, out, statement, reason):
+    assert reason in one_line(pcli("sql", out, statement))
+
+
+def test_wrong_usage_is_one_line(pcli, out, tmp_path):
+    assert "--examples prints some" in one_line(pcli("sql", out))
+    assert "only -T csv and -T parquet" in one_line(pcli("sql", out, "SELECT 1", "-o", tmp_path / "x"))
+    assert "the folder contains no tables" in one_line(pcli("sql", tmp_path, "SELECT 1"))
+
+
+def test_the_examples_are_printed(pcli):
+    lines = pcli("sql", "--examples").lines
+    assert 'pcli sql OUT "SELECT * FROM slowest_messages LIMIT 10"' in lines
+    assert any(line.startswith("permits_at(at_ns): each row is a consumer") for line in lines)
