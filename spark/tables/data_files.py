@@ -171,10 +171,10 @@ def statistics_of(metadata: pq.FileMetaData) -> dict[str, Any]:
             continue
         _put(nulls, path, sum(one.null_count for one in found))
         ranges = [(one.min, one.max) for one in found if one.has_min_max]
-        if len(ranges) == sum(1 for one in found if one.num_values):
-            lower, upper = _bounds(ranges)
-            _put(least, path, lower)
-            _put(most, path, upper)
+        complete = len(ranges) == sum(1 for one in found if one.num_values)
+        lower, upper = _bounds(ranges if complete else [])
+        _put(least, path, lower)
+        _put(most, path, upper)
     return {"numRecords": metadata.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
 
 
@@ -192,10 +192,12 @@ def _bounds(ranges: list[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 def _put(tree: dict[str, Any], path: str, value: Any) -> None:
-    """Put a value into a tree by its path. None is not put."""
-    if value is None:
-        return
+    """Put a value into a tree by its path. None is not put, but its folders are.
+
+    Without the folder of a struct, delta-rs takes null as its bound, and then finds no row in which the struct is null.
+    """
     *folders, name = path.split(".")
     for folder in folders:
         tree = tree.setdefault(folder, {})
-    tree[name] = value
+    if value is not None:
+        tree[name] = value

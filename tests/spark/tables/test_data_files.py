@@ -5,8 +5,11 @@ import pickle
 from datetime import date
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, Schema
+from deltalake.transaction import AddAction, create_table_with_add_actions
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,8 +118,20 @@ def test_statistics_have_the_form_of_the_delta_protocol(tmp_path):
 
 def test_a_column_of_nulls_and_a_ratio_that_is_no_number_have_no_bounds(tmp_path):
     found = statistics([{"ratio": float("nan")}, {"ratio": float("inf")}, {"ratio": 1.0}], tmp_path)
-    assert (found["minValues"], found["maxValues"]) == ({}, {})
+    assert found["minValues"] == found["maxValues"] == {"inner": {}}
     assert found["nullCount"]["number"] == 3
+
+
+def test_rows_whose_struct_is_null_are_found(tmp_path):
+    """delta-rs passes the statistics to pyarrow, which skips files by them."""
+    rows = pa.Table.from_pylist([{"text": "a", "inner": None}], schema=VALUES)
+    pq.write_table(rows, tmp_path / "x.parquet")
+    log = json.dumps(statistics_of(pq.read_metadata(tmp_path / "x.parquet")))
+    action = AddAction("x.parquet", (tmp_path / "x.parquet").stat().st_size, {}, 0, data_change=True, stats=log)
+    create_table_with_add_actions(str(tmp_path), Schema.from_arrow(VALUES), [action])
+    found = DeltaTable(tmp_path).to_pyarrow_dataset()
+    assert found.count_rows(filter=ds.field("inner").is_null()) == 1
+    assert found.count_rows(filter=ds.field("inner").is_valid()) == 0
 
 
 @given(st.lists(st.text(max_size=600), min_size=1, max_size=20))
