@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import shlex
 import sys
 from collections.abc import Iterator
@@ -100,7 +101,7 @@ def _write(rows: pa.RecordBatchReader, output: RowFormat, file: str) -> None:
 
 
 def _dicts(rows: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
-    """Yield rows as plain JSON values: times and dates are text."""
+    """Yield rows as plain JSON values: times, dates, and numbers that are not finite are text."""
     for batch in rows:
         yield from map(_plain, batch.to_pylist())
 
@@ -108,8 +109,10 @@ def _dicts(rows: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 

@@ -131,8 +131,10 @@ def query(tables: StoredTables, sql: str) -> Iterator[pa.RecordBatchReader]:
     Raise LocalError with the message of DuckDB if the statement is invalid, is not a query, or fails while its rows are
     read.
     """
-    # Extensions would be downloaded.
-    settings: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    # Extensions would be downloaded, and the variables of this module are no tables.
+    settings: dict[str, Any] = dict.fromkeys(
+        ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), False
+    )
     with duckdb.connect(config=settings) as database:
         for name in tables.names:
             database.register(name, tables.dataset(name))
@@ -143,7 +145,7 @@ def query(tables: StoredTables, sql: str) -> Iterator[pa.RecordBatchReader]:
             found = database.sql(sql)
             if found is None:
                 raise LocalError("the statement is not a query: the tables can only be read")
-            yield found.to_arrow_reader()
+            yield found.project("*").to_arrow_reader()  # columns with the same name get different names
         except (duckdb.Error, pa.ArrowException) as error:
             raise LocalError(_in_one_line(error, tables.names)) from None
 

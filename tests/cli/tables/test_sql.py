@@ -106,3 +106,16 @@ def test_the_examples_are_printed(pcli):
     lines = pcli("sql", "--examples").lines
     assert 'pcli sql OUT "SELECT * FROM slowest_messages LIMIT 10"' in lines
     assert any(line.startswith("permits_at(at_ns): each row is a consumer") for line in lines)
+
+
+def test_columns_with_the_same_name_are_all_printed(pcli, out):
+    assert asked(pcli, out, "SELECT 1 AS a, 2 AS a") == [{"a": 1, "a_1": 2}]
+
+
+def test_numbers_that_are_not_finite_and_maps_are_valid_json(pcli, out):
+    [row] = asked(pcli, out, "SELECT 1/0 AS a, 'nan'::DOUBLE AS b, map{1: 2} AS c")
+    assert row == {"a": "inf", "b": "nan", "c": [[1, 2]]}
+
+
+def test_variables_of_the_program_are_no_tables(pcli, out):
+    assert "Table with name sql does not exist" in one_line(pcli("sql", out, "SELECT * FROM sql"))
