@@ -45,7 +45,7 @@ def analyze(
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
 ) -> None:
-    """Create Parquet tables of captures: lifecycles of messages, requests, consumers, findings, gaps.
+    """Create Delta Lake tables of captures: lifecycles of messages, requests, consumers, findings, gaps.
 
     pcli analyze captures/ -o out/
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 __all__ = [
+    "MAX_DAYS",
     "AsOf",
     "Cluster",
     "Conf",
@@ -24,6 +25,9 @@ __all__ = [
     "Strict",
     "Until",
 ]
+
+MAX_DAYS: Final = 36_500
+"""Maximum of ``--keep``: about a century."""
 
 Paths = Annotated[
     list[str],
@@ -84,6 +88,7 @@ Keep = Annotated[
         "--keep",
         metavar="DAYS",
         min=0,
+        max=MAX_DAYS,
         help="Time for which earlier runs remain readable: by default 7 days, or the last two runs with --incremental.",
     ),
 ]

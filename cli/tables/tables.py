@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.options import Output, TextOrJson
 from pcli.cli.common.output import say, write_line
+from pcli.cli.tables.table_options import MAX_DAYS
 
 if TYPE_CHECKING:
     from pcli.spark.tables.table_store import Store
@@ -77,11 +78,14 @@ def list_tables(
 def vacuum(
     out: Folder,
     keep: Annotated[
-        float, typer.Option("--keep", metavar="DAYS", min=0, help="Runs that ended within this time remain readable.")
+        float,
+        typer.Option(
+            "--keep", metavar="DAYS", min=0, max=MAX_DAYS, help="Runs that ended within this time remain readable."
+        ),
     ] = 7,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the files, but remove nothing.")] = False,
 ) -> None:
-    """Remove the files that only earlier runs use. The last run is always kept.
+    """Remove the files that only earlier runs use. The last run that wrote a table is always kept.
 
     pcli tables vacuum out/ --keep 1
     """

@@ -10,6 +10,7 @@ Rules of this file
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from pcli.spark.tables.data_files import DataFile, Staging
 from pcli.spark.tables.table_store import Store, reason_of
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["RUN_METADATA", "commit_files", "delta_errors", "file_paths", "open_delta", "versions_since"]
+__all__ = ["CONFLICT", "RUN_METADATA", "commit_files", "delta_errors", "file_paths", "open_delta", "versions_since"]
 
 RUN_METADATA: Final = "pcli.run"
 """The key of the name of the run's folders in the metadata of a commit."""
@@ -35,7 +36,7 @@ RUN_METADATA: Final = "pcli.run"
 _APPLICATION: Final = "pcli"
 """The application id of the transaction in each commit. Its version is the number of the run."""
 
-_CONFLICT: Final = "a different run or program has committed in the meantime; nothing was changed: run again"
+CONFLICT: Final = "a different run or program has committed in the meantime; nothing was changed: run again"
 
 _CHECKPOINT_INTERVAL: Final = "20"
 """Number of commits between two checkpoints of a log. Expired entries are removed with a checkpoint."""
@@ -105,9 +106,13 @@ def versions_since(current: DeltaTable, version: int) -> list[dict[str, Any]]:
     return current.history(newer) if newer > 0 else []
 
 
-def file_paths(table: DeltaTable) -> list[str]:
-    """Return the paths of a table's files, relative to its folder."""
-    return [str(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+def file_paths(store: Store, name: str, table: DeltaTable) -> list[str]:
+    """Return the paths of a table's files in the store. Raise LocalError if a path is not below the table's folder."""
+    # The log contains encoded paths, and tables may come from anyone.
+    paths = [f"{name}/{unquote(path)}" for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+    for path in paths:
+        store.path(path)
+    return paths
 
 
 def _action(file: DataFile) -> AddAction:
@@ -137,17 +142,24 @@ def delta_errors(store: Store, name: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError:
-        raise LocalError(f"{place}: {_CONFLICT}") from None
+        raise LocalError(f"{place}: {CONFLICT}") from None
     except DeltaError as error:
         if "already exists" in str(error):  # both runs have created the table
-            raise LocalError(f"{place}: {_CONFLICT}") from None
-        raise LocalError(f"{place}: {_first_line(error)}") from None
+            raise LocalError(f"{place}: {CONFLICT}") from None
+        raise LocalError(f"{place}: {_reason(error)}") from None
     except OSError as error:
-        raise LocalError(f"{place}: {reason_of(error)}") from None
+        reason = reason_of(error) if error.errno is not None else _reason(error)
+        raise LocalError(f"{place}: {reason}") from None
 
 
-def _first_line(error: BaseException) -> str:
-    return hidden(str(error).partition("\n")[0].rstrip(":. "))
+_FRAME: Final = re.compile(r"\x1b\[\d+m|↳")
+"""The marks with which delta-rs shows the causes of an error, one on each line."""
+
+
+def _reason(error: BaseException) -> str:
+    """Return the message of delta-rs in one line: the error and its last cause."""
+    lines = [line.strip() for line in _FRAME.sub("", str(error)).splitlines() if line.strip()]
+    return hidden(": ".join(line.rstrip(":. ") for line in dict.fromkeys((*lines[:1], *lines[-1:]))))
 
 
 _S3_OPTIONS: Final = {

@@ -15,7 +15,7 @@ from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.data_files import ROW_GROUP, write_rows
 from pcli.spark.tables.delta_tables import delta_errors, open_delta
 from pcli.spark.tables.old_format import OldTables
-from pcli.spark.tables.run_commit import KEEP_DAYS, begin
+from pcli.spark.tables.run_commit import KEEP_DAYS, active_runs, begin
 from pcli.spark.tables.runs import RUNS, Run, TableVersion, find_run, read_runs
 from pcli.spark.tables.table_store import Store
 
@@ -64,14 +64,17 @@ def _delete_runs(store: Store, numbers: Sequence[int]) -> None:
 
 
 def _vacuum(table: DeltaTable, store: Store, name: str, kept: Sequence[Run], *, keep_days: float, dry_run: bool) -> int:
-    """Remove files of one table. Return their number."""
+    """Remove files of one table. Return their number.
+
+    The files of an active run are in no version yet. While there is one, only files of earlier versions are removed.
+    """
     versions = {known.version for run in kept if (known := run.table(name)) is not None}
     with delta_errors(store, name):
         paths = table.vacuum(
             int(keep_days * 24),
             dry_run=dry_run,
             enforce_retention_duration=False,
-            full=True,
+            full=not active_runs(store),
             keep_versions=sorted(versions) or None,
         )
     return len(paths)

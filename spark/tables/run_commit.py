@@ -11,7 +11,8 @@ Rules of this file
 2. If a run fails, it restores the tables that it has committed to their versions before the run, and removes its
    files. If it is killed, the next run does this.
 3. Delta refuses the commit of a run if a different run has committed since this run began. The table ``captures`` is
-   part of all runs and is committed first, so the slower of two simultaneous runs changes nothing.
+   part of all runs and is committed first, so the slower of two simultaneous runs changes nothing. No run begins while
+   a different run commits.
 4. If a different program has changed a table since the last run, no run begins. Changes that keep the rows, such as
    OPTIMIZE, are allowed.
 5. The files of a different active run are never removed. A run is dead if its process no longer exists or, if that
@@ -38,12 +39,18 @@ from deltalake import DeltaTable
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.catalog import TABLES, Table
 from pcli.spark.tables.data_files import DataFile, Staging
-from pcli.spark.tables.delta_tables import RUN_METADATA, commit_files, delta_errors, open_delta, versions_since
-from pcli.spark.tables.old_format import MANIFEST
+from pcli.spark.tables.delta_tables import (
+    CONFLICT,
+    RUN_METADATA,
+    commit_files,
+    delta_errors,
+    open_delta,
+    versions_since,
+)
 from pcli.spark.tables.runs import RUNS, Run, TableVersion, add_run, read_runs
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["KEEP_DAYS", "OpenRun", "begin"]
+__all__ = ["KEEP_DAYS", "OpenRun", "active_runs", "begin"]
 
 KEEP_DAYS: Final = 7.0
 """Days for which the tables of earlier runs remain readable, as the default of Delta."""
@@ -52,6 +59,9 @@ _WORK: Final = "_work"
 _STATE: Final = "_state"
 _SILENT_NS: Final = 86_400_000_000_000
 """A run on a different machine is dead if it writes nothing for this many ns."""
+
+_COMMIT_MS: Final = 600_000
+"""A run adds its row to ``runs`` within this time of its first commit, in ms. Otherwise it was killed."""
 
 _NAME: Final = re.compile(r"r(\d+)-(.+)-(\d+)-[0-9a-f]+")
 """The name of a run's folders: its number, and the host and process of its driver."""
@@ -70,8 +80,6 @@ class OpenRun:
     """The last run before this one."""
     staging: Staging
     """The place of the files that the run's tasks write."""
-    known: dict[str, int]
-    """The versions of the tables after the last run that wrote them, by name."""
     found: dict[str, DeltaTable | None]
     """The tables at the start of the run, by name."""
 
@@ -129,8 +137,8 @@ class OpenRun:
 
     def abandon(self) -> None:
         """Leave the tables as they were before the run, unless it is complete."""
-        completed = {run.name for run in read_runs(self.staging.store)}
-        _end(self.staging.store, self.staging.run, completed, self.known)
+        runs = read_runs(self.staging.store)  # a different run may have been completed since this run began
+        _end(self.staging.store, self.staging.run, {run.name for run in runs}, _versions(runs))
 
 
 def begin(store: Store) -> OpenRun:
@@ -143,8 +151,8 @@ def begin(store: Store) -> OpenRun:
     if not runs:
         _check_new(store)
     base = runs[-1] if runs else Run()
-    known = {table.name: table.version for run in runs for table in run.tables}
-    _recover(store, {run.name for run in runs}, known)
+    known, completed = _versions(runs), {run.name for run in runs}
+    _recover(store, completed, known)
     host = re.sub(r"[^\w.]", "_", platform.node()) or "host"
     staging = Staging(store, f"r{base.run + 1}-{host}-{os.getpid()}-{uuid.uuid4().hex[:12]}")
     # Writing this file shows immediately whether the folder is writable.
@@ -157,30 +165,46 @@ def begin(store: Store) -> OpenRun:
         found = {name: open_delta(store, name) for name in TABLES}
         for name, table in found.items():
             if table is not None:
-                _check_ours(store, name, table, known.get(name, -1))
+                _check_ours(store, name, table, known.get(name, -1), completed)
     except LocalError:
         _remove_work(store, staging.run)
         raise
-    return OpenRun(base, staging, known, found)
+    return OpenRun(base, staging, found)
+
+
+def active_runs(store: Store) -> list[str]:
+    """Return the names of the runs in progress."""
+    return [name for name in _begun(store) if not _is_dead(store, name)]
+
+
+def _begun(store: Store) -> list[str]:
+    """Return the names of the runs that have not removed their partial tables yet."""
+    return [path.rpartition("/")[2] for path in store.list(_WORK)]
+
+
+def _versions(runs: Iterable[Run]) -> dict[str, int]:
+    """Return the versions of the tables after the last run that wrote them, by name."""
+    return {table.name: table.version for run in runs for table in run.tables}
 
 
 def _check_new(store: Store) -> None:
     """Raise LocalError if a folder without runs contains anything but the remains of a killed run."""
     names = {name for name in store.list() if not name.startswith(".")}
-    if MANIFEST in names:
-        raise LocalError(
-            f"{store.root}: the tables have the format of an older pcli: convert them with `pcli tables convert`, or "
-            "specify a new folder"
-        )
     if names and _WORK not in names:
         raise LocalError(f"{store.root}: the folder contains other files and no tables of pcli: specify a new folder")
 
 
-def _check_ours(store: Store, name: str, table: DeltaTable, known: int) -> None:
-    """Raise LocalError if a different program has changed the rows of a table after its version ``known``."""
+def _check_ours(store: Store, name: str, table: DeltaTable, known: int, completed: Collection[str]) -> None:
+    """Raise LocalError if a different program has changed the rows of a table after its version ``known``.
+
+    Raise LocalError also if a different run is committing: if this run were undone, the table would lose its rows.
+    """
     for commit in versions_since(table, known):
         if commit.get("operation") == "RESTORE" and int(commit["operationParameters"].get("version", -1)) <= known:
             return
+        committing = RUN_METADATA in commit and commit[RUN_METADATA] not in completed
+        if committing and commit["timestamp"] > time.time() * 1000 - _COMMIT_MS:
+            raise LocalError(f"{store.path(name)}: {CONFLICT}")
         if RUN_METADATA not in commit and commit.get("operation") not in _HARMLESS:
             raise LocalError(
                 f"{store.path(name)}: version {commit['version']} was written by a different program "
@@ -191,8 +215,7 @@ def _check_ours(store: Store, name: str, table: DeltaTable, known: int) -> None:
 
 def _recover(store: Store, completed: set[str], known: Mapping[str, int]) -> None:
     """Undo the runs that were killed, and remove the folders of completed runs that were killed at their end."""
-    for path in store.list(_WORK):
-        name = path.rpartition("/")[2]
+    for name in _begun(store):
         if _is_dead(store, name):
             _end(store, name, completed, known)
 

@@ -15,12 +15,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from deltalake import DeltaTable
 
 from pcli.codec.errors import LocalError
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many, never_null, record
 from pcli.spark.tables.catalog import Table
 from pcli.spark.tables.data_files import Staging, write_rows
-from pcli.spark.tables.delta_tables import commit_files, delta_errors, file_paths, open_delta
+from pcli.spark.tables.delta_tables import CONFLICT, commit_files, delta_errors, file_paths, open_delta
+from pcli.spark.tables.old_format import MANIFEST
 from pcli.spark.tables.table_store import Store
 
 __all__ = ["RUNS", "Run", "TableVersion", "add_run", "find_run", "read_runs"]
@@ -93,19 +95,30 @@ class Run:
 
 def add_run(staging: Staging, run: Run) -> None:
     """Add a row for a run. Raise LocalError if another run with this number was added."""
+    current = open_delta(staging.store, RUNS.name)
+    if current is not None and _runs_in(staging.store, current)[-1].run >= run.run:
+        raise LocalError(f"{staging.store.path(RUNS.name)}: {CONFLICT}")
     row = asdict(run) | {"request": json.dumps(run.request)}
     files = write_rows(staging, RUNS, 0, pa.Table.from_pylist([row], RUNS.schema))
-    current = open_delta(staging.store, RUNS.name)
     commit_files(staging, RUNS, current, files, run.run, log_days=_LOG_DAYS, append=True)
 
 
 def read_runs(store: Store) -> list[Run]:
     """Return all runs in order, or none if the folder contains no tables of pcli."""
     table = open_delta(store, RUNS.name)
-    if table is None:
-        return []
+    if table is not None:
+        return _runs_in(store, table)
+    if store.has(MANIFEST):
+        raise LocalError(
+            f"{store.root}: the tables have the format of an older pcli: convert them with `pcli tables convert`, or "
+            "specify a new folder"
+        )
+    return []
+
+
+def _runs_in(store: Store, table: DeltaTable) -> list[Run]:
     with delta_errors(store, RUNS.name):
-        paths = [store.path(f"{RUNS.name}/{path}") for path in file_paths(table)]
+        paths = [store.path(path) for path in file_paths(store, RUNS.name, table)]
         rows = ds.dataset(paths, RUNS.schema, format="parquet", filesystem=store.files).to_table().to_pylist()
     try:
         return sorted((_run_of(row) for row in rows), key=lambda run: run.run)
@@ -128,5 +141,5 @@ def find_run(runs: Sequence[Run], where: str, *, number: int | None = None, at_n
     chosen = [run for run in runs if number in (None, run.run) and (at_ns is None or run.finished_ns <= at_ns)]
     if not chosen:
         wanted = f"run {number}" if number is not None else "run that had finished at this time"
-        raise LocalError(f"{where}: no {wanted}; the runs are {runs[0].run} to {runs[-1].run}")
+        raise LocalError(f"{where}: no {wanted}; `pcli tables OUT --runs` lists the runs")
     return chosen[-1]

@@ -56,11 +56,12 @@ class StoredTables:
 
         A file contains all columns of the table, so it can be read with any reader of Parquet.
         """
-        return [self._store.place_of(f"{name}/{path}") for path in file_paths(self._delta(name))]
+        return [self._store.place_of(path) for path in file_paths(self._store, name, self._delta(name))]
 
     def dataset(self, name: str) -> Any:
         """Return a table as a pyarrow dataset for queries. It skips files by their statistics."""
         table = self._delta(name)
+        file_paths(self._store, name, table)  # raises LocalError for a path that is not below the folder
         folder = fs.SubTreeFileSystem(self._store.path(name), self._store.files)
         with delta_errors(self._store, name):
             return table.to_pyarrow_dataset(filesystem=folder, schema=TABLES[name].schema)

@@ -4,7 +4,7 @@ Rules of this file
 1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is resolved by `pyarrow.fs`.
 2. A file system error is reported in one line with the path. Only this module converts OSError to LocalError.
 3. Names that begin with ``_`` are internal: Spark, DuckDB's globs and pyarrow ignore them.
-4. A name cannot leave the folder. Manifests contain names, and tables may come from anyone.
+4. A name cannot leave the folder. Logs contain names, and tables may come from anyone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from pyarrow import fs
 
@@ -125,7 +126,10 @@ def open_store(place: str) -> Store:
     if shown(place) != place:
         raise LocalError(f"{shown(place)}: the name is not UTF-8: specify a different folder")
     if "://" not in place:
-        return Store(fs.LocalFileSystem(), str(Path(place).absolute()))
+        root = str(Path(place).absolute())
+        if unquote(root) != root:
+            raise LocalError(f"{root}: delta-rs decodes the escapes in this name (%20): specify a different folder")
+        return Store(fs.LocalFileSystem(), root)
     try:
         files, root = fs.FileSystem.from_uri(place)
     except (OSError, ValueError, NotImplementedError) as error:

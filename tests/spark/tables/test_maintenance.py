@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pcli.codec.errors import LocalError
+from pcli.spark.tables import run_commit
 from pcli.spark.tables.catalog import DAY, TABLES
 from pcli.spark.tables.maintenance import compact, convert, vacuum
 from pcli.spark.tables.run_commit import begin
@@ -42,9 +43,19 @@ def test_vacuum_removes_the_runs_before_the_last_one(store):
     assert [run.run for run in read_runs(store)] == [3]
     assert len(files(store)) == 1
     assert our_paths(store) == ["c"]
-    with pytest.raises(LocalError, match="no run 1; the runs are 3 to 3"):
+    with pytest.raises(LocalError, match="no run 1; `pcli tables OUT --runs` lists the runs"):
         StoredTables(store, run=1)
     assert run_whole(store, "d").run == 4
+
+
+def test_vacuum_keeps_the_files_of_an_active_run(store, monkeypatch):
+    for path in ("a", "b"):
+        run_whole(store, path)
+    run, made = a_run(store, "c")
+    monkeypatch.setattr(run_commit, "_is_dead", lambda *_: False)  # both are in this process
+    assert removed(vacuum(store, keep_days=0)) == {"captures": 1, "runs": 1}
+    run.commit(made, [CAPTURES, GAPS], request={})
+    assert our_paths(store) == ["c"]
 
 
 def test_vacuum_keeps_the_runs_of_the_last_days(store):

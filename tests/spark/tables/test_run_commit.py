@@ -1,5 +1,6 @@
 """The commit of a run: readers of `runs` read the tables of one run, whatever happens to a run."""
 
+import json
 import os
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_the_next_run_replaces_the_rows_and_the_first_run_remains_readable(store
     second = run_whole(store, "b", "c", "d")
     assert our_paths(store) == delta_paths(store) == ["b", "c", "d"]
     assert our_paths(store, run=1) == our_paths(store, at_ns=second.finished_ns - 1) == ["a", "b"]
-    with pytest.raises(LocalError, match="no run 3; the runs are 1 to 2"):
+    with pytest.raises(LocalError, match="no run 3; `pcli tables OUT --runs` lists the runs"):
         StoredTables(store, run=3)
     with pytest.raises(LocalError, match="no run that had finished at this time"):
         StoredTables(store, at_ns=first.finished_ns - 1)
@@ -277,6 +278,33 @@ def test_of_two_runs_at_once_the_second_to_end_changes_nothing(store, monkeypatc
     assert store.list("_work") == []
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["new folder", "existing tables"])
+def test_no_run_begins_while_a_different_run_commits(store, monkeypatch, first):
+    if not first:
+        run_whole(store, "a")
+    monkeypatch.setattr(run_commit, "_is_dead", lambda *_: False)  # both runs are in this process
+    slow, made = a_run(store, "slow")
+    committed = [slow._commit(CAPTURES, made, 7)]
+    with pytest.raises(LocalError, match="captures: a different run or program has committed in the meantime"):
+        begin(store)
+    slow.complete([*committed, slow._commit(GAPS, [], 7)], request={})
+    assert our_paths(store) == delta_paths(store) == ["slow"]
+    run_whole(store, "b")
+
+
+def test_of_two_runs_with_different_tables_the_second_to_end_changes_nothing(store, monkeypatch):
+    run_whole(store, "a")
+    monkeypatch.setattr(run_commit, "_is_dead", lambda *_: False)  # both runs are in this process
+    slow, made = a_run(store, "slow")
+    quick = begin(store)
+    quick.complete([], request={})
+    with pytest.raises(LocalError, match="runs: a different run or program has committed in the meantime"):
+        slow.commit(made, [CAPTURES], request={})
+    slow.abandon()
+    assert [run.name for run in read_runs(store)][1:] == [quick.staging.run]
+    assert delta_paths(store) == ["a"]
+
+
 def test_a_table_that_a_different_program_has_changed_is_not_replaced(store):
     run_whole(store, "a")
     write_deltalake(store.path("captures"), captures("theirs"), mode="append")
@@ -311,6 +339,14 @@ def test_files_of_the_user_beside_our_tables_stay(store):
     assert store.has("report.html")
 
 
+def test_a_folder_with_special_characters(tmp_path):
+    store = open_store(str(tmp_path / "a #?%ü"))
+    run_whole(store, "a")
+    assert our_paths(store) == ["a"]
+    with pytest.raises(LocalError, match="decodes the escapes in this name"):
+        open_store(str(tmp_path / "a%20b"))
+
+
 def test_a_path_that_is_a_file_is_a_clear_error(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(LocalError, match="a file, not a folder"):
@@ -333,3 +369,18 @@ def test_a_removed_file_is_a_clear_error(store):
     Path(StoredTables(store).files("captures")[0]).unlink()
     with pytest.raises(LocalError, match="captures: a file of run 1 is missing; another program has removed it"):
         StoredTables(store).read("captures")
+
+
+@pytest.mark.parametrize(
+    "path", ["../x.parquet", "%2e%2e/x.parquet", "..%2Fx.parquet", "/etc/passwd", "file:///etc/passwd"]
+)
+def test_a_log_from_another_author_cannot_name_files_outside_of_the_table(store, path):
+    run_whole(store, "a")
+    tables = StoredTables(store)
+    Path(tables.files("captures")[0]).rename(store.path("x.parquet"))
+    log = Path(store.path("captures/_delta_log/00000000000000000000.json"))
+    [add] = [entry for entry in map(json.loads, log.read_text().splitlines()) if "add" in entry]
+    log.write_text(log.read_text().replace(add["add"]["path"], path))
+    for reading in (tables.read, tables.files):
+        with pytest.raises(LocalError, match="is not below the folder"):
+            reading("captures")
