@@ -4,7 +4,9 @@ Rules of this file
 1. Frames are recorded where the broker is: a client's frame when it arrives, a broker's frame when it is produced. A
    frame that a link loses before it arrives is absent, as is output that is held until a commit and then lost. Taps and
    observers receive frames when they are sent, as a capture on the broker's host contains them.
-2. Each frame of a producer or consumer belongs to its session: the time from PRODUCER or SUBSCRIBE to the close.
+2. Each frame of a producer or consumer belongs to its session: the time from PRODUCER or SUBSCRIBE to the close. A
+   CLOSE_PRODUCER of a client ends it with the SUCCESS, which follows the receipts of the messages before it (verified
+   on 4.2.4).
 3. The entries of a topic are copied as soon as they are stored, because ledgers are trimmed later.
 """
 
@@ -120,6 +122,8 @@ class History:
         """Receivers of frames: ``see(captured_frame)`` and ``ended(stream, time)``."""
         self._streams: dict[int, _Stream] = {}
         self._count = 0
+        self._killed = 0
+        """The number of frames at the last kill."""
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -212,6 +216,7 @@ class History:
     def restarted(self, broker: Broker, now: int, *, complete: bool) -> None:
         """Forget the entries that a killed broker has lost, and record the restored cursors as bodies of events."""
         self.broker = broker
+        killed_before, self._killed = self._killed, len(self.frames)
         for name, known in self.stored.items():
             topic = broker.topics.get(name)
             end = 0 if topic is None or topic.ledger is None else topic.ledger.next
@@ -222,8 +227,8 @@ class History:
         for log in self.subscriptions:
             topic = broker.topics.get(log.topic)
             found = None if topic is None else topic.subscriptions.get(log.name)
-            if log.ended is not None and log.ended.lost and found is not None:
-                log.ended = None
+            if log.ended is not None and log.ended.lost and log.ended.index >= killed_before and found is not None:
+                log.ended = None  # its deletion was not written
             if log.durable and log.is_persistent and log.ended is None:
                 body = None if found is None else RestoredCursor(found.cursor, topic.ledger.next, complete=complete)
                 one = self._add(now, -1, "restored", body, None, from_client=False)
@@ -279,9 +284,6 @@ class History:
         if one.name == "CLOSE_CONSUMER" and one.session is not None:
             known.consumers.pop(one.body.consumer_id, None)
             self._end(one.session, one)
-        elif one.name == "CLOSE_PRODUCER" and one.session is not None:
-            known.producers.pop(one.body.producer_id, None)
-            self._end(one.session, one)
 
     def _see_broker(self, known: _Stream, one: WireFrame) -> None:
         if one.name == "SUCCESS":
@@ -322,6 +324,9 @@ class History:
             session.subscription.frames.append(response)
             self._end(session, response)
             session.subscription.ended = response
+        elif request.name == "CLOSE_PRODUCER" and request.session is not None:
+            known.producers.pop(body.producer_id, None)
+            self._end(request.session, response)
         elif request.name == "SEEK" and isinstance(request.session, ConsumerSession):
             self._add_seek(request.session, response)
 

@@ -1,0 +1,136 @@
+"""Invariants, each with a conversation on the wire that it allows and one that it reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+from simulation.contents import contents_of_block
+from simulation.history import History, StoredEntry
+from simulation.invariants.durability import confirmed_state_survives_a_kill
+from simulation.invariants.storage import every_receipt_is_a_stored_message
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry, push_frame
+
+TOPIC = "persistent://public/default/t"
+LINK = SimpleNamespace(number=0)
+FAILOVER, SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Shared
+TXN = {"txnid_most_bits": 0, "txnid_least_bits": 6}
+SEND = pb.CommandSend(producer_id=0, sequence_id=7)
+RECEIPT = pb.CommandSendReceipt(producer_id=0, sequence_id=7, message_id=pb.MessageIdData(ledgerId=0, entryId=0))
+
+
+def entry(*texts: bytes) -> bytes:
+    """An entry with one message, or a batch."""
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
+    if len(texts) == 1:
+        return push_entry(metadata, texts[0])
+    metadata.num_messages_in_batch = len(texts)
+    singles = [(pb.SingleMessageMetadata(payload_size=len(text)).SerializeToString(), text) for text in texts]
+    return push_entry(metadata, b"".join(len(head).to_bytes(4) + head + text for head, text in singles))
+
+
+class Cursor(SimpleNamespace):
+    """A cursor that acknowledges the entries up to ``mark_delete``."""
+
+    def is_deleted(self, offset: int) -> bool:
+        return offset <= self.mark_delete
+
+
+class Conversation:
+    """Frames of one connection, and a run for the invariants. ``entries`` are those of the topic."""
+
+    def __init__(self, *entries: bytes) -> None:
+        self.now = 0
+        self.subscriptions: dict[str, Any] = {}
+        ledger = SimpleNamespace(next=len(entries))
+        topic = SimpleNamespace(subscriptions=self.subscriptions, ledger=ledger, effective=lambda _: 0)
+        self.broker = SimpleNamespace(topics={TOPIC: topic})
+        self.history = History(self.broker)
+        self.history.opened(LINK, self.now)
+        for offset, data in enumerate(entries):
+            one = StoredEntry(TOPIC, offset, (0, offset), data, contents_of_block(data), 0)
+            self.history.stored.setdefault(TOPIC, []).append(one)
+            self.history.by_position[0, offset] = one
+        network = SimpleNamespace(broker=self.broker)
+        self.run = SimpleNamespace(history=self.history, network=network, checks=Counter(), exempt=Counter())
+
+    def client(self, body: Message, data: bytes = b"") -> None:
+        self.history.bytes_passed(LINK, push_frame(body, data), self.now, from_client=True)
+
+    def broker_sends(self, body: Message, data: bytes = b"", lost: bool = False) -> None:
+        for frame in self.history.produced(LINK, push_frame(body, data), self.now, closing=False):
+            frame.lost = lost
+
+    def producer(self) -> None:
+        self.client(pb.CommandProducer(topic=TOPIC, producer_id=0, request_id=1))
+        self.broker_sends(pb.CommandProducerSuccess(request_id=1, producer_name="p"))
+
+    def subscribe(self, kind: Any) -> None:
+        self.client(
+            pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=kind, consumer_id=0, request_id=1, durable=True)
+        )
+        self.broker_sends(pb.CommandSuccess(request_id=1))
+
+    def message(self, offset: int, ack_set: int = 0) -> None:
+        place = pb.MessageIdData(ledgerId=0, entryId=offset)
+        body = pb.CommandMessage(consumer_id=0, message_id=place, ack_set=[ack_set] if ack_set else [])
+        self.broker_sends(body, self.history.stored[TOPIC][offset].data)
+
+    def ack(self, offset: int, ack_set: int = 0, kind: Any = pb.CommandAck.Individual, **fields: Any) -> None:
+        place = pb.MessageIdData(ledgerId=0, entryId=offset, ack_set=[ack_set] if ack_set else [])
+        self.client(pb.CommandAck(consumer_id=0, ack_type=kind, message_id=[place], **fields))
+
+    def kill(self, mark_delete: int | None, *, complete: bool = False) -> None:
+        """Kill the broker; ``mark_delete`` is that of the restored cursor, or None if there is no subscription."""
+        self.history.closed(LINK, self.now, from_client=False)
+        self.restore(mark_delete)
+        self.history.restarted(self.broker, self.now, complete=complete)
+        self.history.opened(LINK, self.now)
+
+    def restore(self, mark_delete: int | None) -> None:
+        self.subscriptions.clear()
+        if mark_delete is not None:
+            cursor = Cursor(mark_delete=mark_delete, ack_sets={}, read_position=0)
+            left = len(self.history.stored.get(TOPIC, ())) - 1 - mark_delete
+            self.subscriptions["s"] = SimpleNamespace(cursor=cursor, durable=True, backlog=left)
+
+    def violations(self, invariant: Any) -> list[str]:
+        self.history.drop_lost()
+        return [one.text for one in invariant(self.run)]
+
+
+@pytest.mark.parametrize("receipt_is_first", [True, False])
+def test_a_receipt_precedes_the_response_to_close_producer(receipt_is_first):
+    """SEND and CLOSE_PRODUCER arrive together."""
+    one = Conversation(entry(b"m"))
+    one.producer()
+    one.client(SEND, entry(b"m"))
+    one.client(pb.CommandCloseProducer(producer_id=0, request_id=2))
+    responses = [RECEIPT, pb.CommandSuccess(request_id=2)]
+    for body in responses if receipt_is_first else responses[::-1]:
+        one.broker_sends(body)
+    found = one.violations(every_receipt_is_a_stored_message)
+    assert [text for text in found if "is closed" not in text] == []
+    assert len(found) == (0 if receipt_is_first else 1)
+
+
+@pytest.mark.parametrize("deletion_is_written", [True, False])
+def test_a_subscription_with_the_name_of_a_deleted_one(deletion_is_written):
+    """The response to UNSUBSCRIBE is lost with the broker. The next subscription starts after the entry."""
+    one = Conversation(entry(b"m"))
+    one.restore(-1)
+    one.subscribe(SHARED)
+    one.client(pb.CommandUnsubscribe(consumer_id=0, request_id=2))
+    one.broker_sends(pb.CommandSuccess(request_id=2), lost=True)
+    one.kill(None if deletion_is_written else -1)
+    one.restore(0)
+    one.subscribe(SHARED)
+    one.kill(0)
+    lost = "entry (0, 0) is acknowledged, although no consumer acknowledged it"
+    found = one.violations(confirmed_state_survives_a_kill)
+    assert [text.endswith(lost) for text in found] == ([] if deletion_is_written else [True])
