@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.message import Message
 from simulation.contents import contents_of_block
 from simulation.history import History, StoredEntry
+from simulation.invariants.delivery import acknowledged_messages_are_not_delivered_again, every_message_is_delivered
 from simulation.invariants.durability import confirmed_state_survives_a_kill
 from simulation.invariants.storage import every_receipt_is_a_stored_message
 
@@ -134,3 +135,60 @@ def test_a_subscription_with_the_name_of_a_deleted_one(deletion_is_written):
     lost = "entry (0, 0) is acknowledged, although no consumer acknowledged it"
     found = one.violations(confirmed_state_survives_a_kill)
     assert [text.endswith(lost) for text in found] == ([] if deletion_is_written else [True])
+
+
+@pytest.mark.parametrize("error", [pb.TransactionConflict, None])
+def test_a_commit_applies_only_acknowledgements_without_an_error(error):
+    """The broker restores a cursor without the acknowledgement."""
+    one = Conversation(entry(b"m"))
+    one.restore(-1)
+    one.subscribe(SHARED)
+    one.message(0)
+    one.ack(0, request_id=2, **TXN)
+    one.broker_sends(pb.CommandAckResponse(consumer_id=0, request_id=2, error=error, **TXN))
+    one.client(pb.CommandEndTxn(request_id=3, txn_action=pb.COMMIT, **TXN))
+    one.broker_sends(pb.CommandEndTxnResponse(request_id=3, **TXN))
+    one.kill(-1, complete=True)
+    assert len(one.violations(confirmed_state_survives_a_kill)) == (0 if error else 1)
+
+
+CUMULATIVE, INDIVIDUAL = pb.CommandAck.Cumulative, pb.CommandAck.Individual
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "unacked", "is_allowed"),
+    [
+        (0b011, CUMULATIVE, 0b110, True),  # the last message, and then up to the first
+        (0b011, INDIVIDUAL, 0b110, False),
+        (0b100, CUMULATIVE, 0b110, False),  # up to an earlier message
+    ],
+)
+def test_a_cumulative_acknowledgement_of_a_batch_replaces_the_one_before(before, kind, unacked, is_allowed):
+    """The unacknowledged messages before and after an acknowledgement, and whether these are delivered."""
+    one = Conversation(entry(b"a", b"b", b"c"))
+    one.restore(-1)
+    one.subscribe(FAILOVER)
+    one.message(0)
+    one.ack(0, before)
+    one.ack(0, unacked, kind)
+    one.message(0, unacked)
+    assert len(one.violations(acknowledged_messages_are_not_delivered_again)) == (0 if is_allowed else 1)
+
+
+@pytest.mark.parametrize(("time", "is_allowed"), [(10_000, True), (9_999, False)])
+def test_an_acknowledgement_in_a_transaction_that_is_timed_out_remains_pending(time, is_allowed):
+    """The timeout is 10 s. The entry is in the backlog at the end, and another one is acknowledged."""
+    one = Conversation(entry(b"a"), entry(b"b"))
+    one.restore(-1)
+    one.client(pb.CommandNewTxn(request_id=9, txn_ttl_millis=10_000, tc_id=0))
+    one.broker_sends(pb.CommandNewTxnResponse(request_id=9, **TXN))
+    one.subscribe(SHARED)
+    one.message(0)
+    one.message(1)
+    one.now = time
+    one.ack(0, request_id=2, **TXN)
+    one.broker_sends(pb.CommandAckResponse(consumer_id=0, request_id=2, **TXN))
+    one.ack(1)
+    one.subscriptions["s"].cursor.is_deleted = lambda offset: offset == 1
+    found = one.violations(every_message_is_delivered)
+    assert len(found) == (0 if is_allowed else 1)

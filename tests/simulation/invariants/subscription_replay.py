@@ -2,8 +2,10 @@
 
 Rules of this file
 1. An ACK of an attached consumer acknowledges whole entries, or messages of batches (ack set). On Shared and Key_Shared
-   only individual acknowledgements count; an ack set is lost at an unload (broker-semantics.md, 5 and 6).
-2. An ACK in a transaction counts when the transaction is committed, that is at the successful response to END_TXN.
+   only individual acknowledgements count; an ack set is lost at an unload (broker-semantics.md, 5 and 6). The ack set
+   of a cumulative acknowledgement replaces the one before.
+2. An ACK in a transaction counts when the transaction is committed, that is at the successful response to END_TXN. An
+   ACK_RESPONSE with an error rejects all ids of its ACK (verified on 4.2.4).
 3. A seek sets the acknowledged entries to those before its position.
 4. A start of a killed broker sets them to those that it has restored. Acknowledgements with a successful ACK_RESPONSE
    are confirmed and must be restored.
@@ -34,14 +36,23 @@ def transaction_of(body: object) -> tuple[int, int] | None:
 
 
 class TransactionEnds:
-    """The requests to end transactions, and their successful responses, by index of the frame."""
+    """The timeouts of transactions, the requests to end them, and the successful responses, by index of the frame."""
 
     def __init__(self, history: History) -> None:
         self.commit_requested: dict[tuple[int, int], int] = {}
         self.committed: dict[tuple[int, int], int] = {}
+        self.timeouts: dict[tuple[int, int], int] = {}
+        """The time at which the coordinator aborts each transaction."""
+        ttls: dict[tuple[int, int], int] = {}
         open_requests: dict[tuple[int, int], tuple[tuple[int, int], bool]] = {}
         for frame in history.frames:
-            if frame.name == "END_TXN":
+            if frame.name == "NEW_TXN":
+                ttls[frame.link, frame.body.request_id] = frame.body.txn_ttl_millis
+            elif frame.name == "NEW_TXN_RESPONSE" and not frame.body.HasField("error"):
+                txn = transaction_of(frame.body)
+                assert txn is not None
+                self.timeouts[txn] = frame.time + ttls[frame.link, frame.body.request_id]
+            elif frame.name == "END_TXN":
                 txn, commit = transaction_of(frame.body), frame.body.txn_action == pb.COMMIT
                 assert txn is not None
                 open_requests[frame.link, frame.body.request_id] = txn, commit
@@ -55,6 +66,10 @@ class TransactionEnds:
     def may_be_committed(self, txn: tuple[int, int] | None, index: int) -> bool:
         """Return whether a commit was requested before a frame."""
         return txn is not None and self.commit_requested.get(txn, 1 << 62) < index
+
+    def is_timed_out(self, txn: tuple[int, int], time: int) -> bool:
+        """Return whether the coordinator has aborted a transaction because of its timeout."""
+        return not self.is_committed(txn) and self.timeouts.get(txn, 1 << 62) <= time
 
     def is_committed(self, txn: tuple[int, int] | None, index: int = 1 << 62) -> bool:
         """Return whether the commit of a transaction was confirmed before a frame."""
@@ -85,8 +100,11 @@ class SubscriptionReplay:
         """The unacknowledged messages, by offset, of entries with a confirmed acknowledgement; 0 if there are none."""
         self._requests: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """Acknowledgements without a response, as in ``confirmed``, by connection and request id."""
+        self._late: set[tuple[int, int]] = set()
+        """The ACKs, by connection and request id, in transactions that were timed out."""
         self._by_position = history.by_position
-        self._transactions: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
+        self._transactions: dict[tuple[int, int], dict[tuple[int, int], list[tuple[int, int | None]]]] = {}
+        """The acknowledgements of open transactions, by transaction, and by connection and request id."""
 
     def walk(self) -> Iterator[WireFrame]:
         """Yield each frame of the subscription before its effect is applied."""
@@ -99,6 +117,19 @@ class SubscriptionReplay:
     def is_acked(self, offset: int) -> bool:
         """Return whether a whole entry is acknowledged."""
         return offset < self.start or offset in self.acked
+
+    def abandoned(self) -> set[int]:
+        """Return the offsets that are acknowledged in transactions that were timed out.
+
+        The broker accepts these acknowledgements, and nothing ends them (verified on 4.2.4).
+        """
+        return {
+            offset
+            for acks in self._transactions.values()
+            for request, places in acks.items()
+            if request in self._late
+            for offset, _ in places
+        }
 
     def is_readable(self, entry: StoredEntry, index: int = 1 << 62) -> bool:
         """Return whether an entry must be delivered: it is no marker, and its transaction, if any, is committed."""
@@ -125,9 +156,13 @@ class SubscriptionReplay:
         elif name in ("unload", "restart"):
             self.bits.clear()
         elif name == "ACK_RESPONSE":
-            places = self._requests.pop((frame.link, frame.body.request_id), [])
+            request = frame.link, frame.body.request_id
+            places = self._requests.pop(request, [])
             if not frame.body.HasField("error"):
                 self.confirmed.update(places)
+            else:
+                for acks in self._transactions.values():
+                    acks.pop(request, None)
         elif name == "SEEK":
             self.seeking = True
         elif name == "sought":
@@ -171,16 +206,30 @@ class SubscriptionReplay:
                 continue
             if txn is not None:
                 self.in_transactions.add(offset)
-                self._transactions.setdefault(txn, []).append((offset, bits))
+                request = frame.link, body.request_id
+                self._transactions.setdefault(txn, {}).setdefault(request, []).append((offset, bits))
+                if self.ends.is_timed_out(txn, frame.time):
+                    self._late.add(request)
             elif cumulative:
                 self.acked.update(range(self.start, offset if bits else offset + 1))
                 if bits:
-                    self.ack(offset, bits)
+                    self._acknowledge_up_to(offset, bits)
             else:
                 self.ack(offset, bits)
         if txn is None and body.HasField("request_id"):
             places = [(offset, self.bits.get(offset, 0)) for offset in offsets if offset >= self.start]
             self._requests[frame.link, body.request_id] = places
+
+    def _acknowledge_up_to(self, offset: int, bits: int) -> None:
+        """Replace the unacknowledged messages of a batch, if the first of them is a later one.
+
+        Messages that were acknowledged individually are unacknowledged again (verified on 4.2.4), also if the
+        acknowledgement was confirmed.
+        """
+        if _first_bit(bits) > _first_bit(self.bits.get(offset, 0)):
+            self.bits[offset] = bits
+            if offset in self.confirmed:
+                self.confirmed[offset] |= bits
 
     def ack(self, offset: int, bits: int | None) -> None:
         """Acknowledge an entry, or all its messages except those in ``bits``."""
@@ -196,5 +245,11 @@ class SubscriptionReplay:
 
     def _apply_commits(self, index: int) -> None:
         for txn in [txn for txn in self._transactions if self.ends.is_committed(txn, index)]:
-            for offset, bits in self._transactions.pop(txn):
-                self.ack(offset, bits)
+            for acks in self._transactions.pop(txn).values():
+                for offset, bits in acks:
+                    self.ack(offset, bits)
+
+
+def _first_bit(bits: int) -> int:
+    """Return the position of the lowest set bit, counted from 1; 0 if there is none."""
+    return (bits & -bits).bit_length()
