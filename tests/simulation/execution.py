@@ -159,6 +159,7 @@ class Run:
                 self.network.change(
                     lambda broker, name=name: broker.policies.set_topic(name, "deduplicationEnabled", True)
                 )
+        self.network.write_all()  # a request of the administration gets its response after that
         self.clients = [Client(self.network, number) for number in range(_CLIENTS)]
         self._actions = EventActions(self.network, self.clients, [self.topic(target) for target in self.targets()])
 

@@ -224,6 +224,12 @@ class Network:
             self._storage.written(batch)
             self._written = batch.number
 
+    def write_all(self) -> None:
+        """Write all changes."""
+        self._write_now()
+        self._writing = self._storage.seal()
+        self._write_now()
+
     def _flush(self, storage: DurableBrokerStorage) -> None:
         if storage is self._storage:
             self._flushing = False
@@ -253,10 +259,9 @@ class Network:
         """
         self.refuses_until = self.now + down_ms
         self.history.mark("kill", self.now)
-        if written or self._random.random() < 0.5:
-            self._write_now()
         if written:
-            self._writing = self._storage.seal()
+            self.write_all()
+        elif self._random.random() < 0.5:
             self._write_now()
         for _, _, _, frames in self.held:
             for frame in frames:

@@ -36,11 +36,11 @@ def subscribe() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def producer(number: int = 0, access: str = "Shared") -> dict[str, Any]:
+def producer(number: int = 0, access: str = "Shared", *, exact: bool = False) -> dict[str, Any]:
     """A producer without batches."""
     return {
         "do": "producer", "producer": number, "client": 1, "target": (0, -1), "name": None, "access": access,
-        "exact": False, "batch": 1, "batcher": "DEFAULT",
+        "exact": exact, "batch": 1, "batcher": "DEFAULT",
     }  # fmt: skip
 
 
@@ -89,6 +89,13 @@ def test_an_application_acknowledges_messages_of_a_subscription_that_was_created
 def test_a_seek_without_a_response_can_be_restored(seed):
     """The broker is killed after it has stored the position of a SEEK and before its response."""
     assert violations(subscribe(), producer(), SEND, WAIT, event("restart", 2), SEEK, seed=seed) == []
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_the_policies_of_a_plan_survive_a_kill_in_the_first_write(seed):
+    steps = event("restart", 2), producer(exact=True), WAIT
+    broker = run_plan(Plan([TOPIC], [], list(steps)), seed)[1].network.broker
+    assert broker.topics["persistent://public/default/t0"].effective("brokerDeduplicationEnabled")
 
 
 def test_a_topic_with_an_exclusive_producer_is_filled():
