@@ -57,9 +57,14 @@ def build(header: bytes, lists: Sequence[Sequence[bytes]], kinds: Sequence[Kind]
     return Plan(model.topics, model.policies, steps)
 
 
-def plans(builder: Callable[..., Plan] = build, groups: int = _GROUPS) -> st.SearchStrategy[Plan]:
-    """Return the strategy that draws plans of about five steps for each group."""
-    numbers = st.binary(min_size=_NUMBERS_PER_STEP, max_size=_NUMBERS_PER_STEP)
+def plans(
+    builder: Callable[..., Plan] = build, groups: int = _GROUPS, numbers_per_step: int = _NUMBERS_PER_STEP
+) -> st.SearchStrategy[Plan]:
+    """Return the strategy that draws plans of about five steps for each group.
+
+    A step that uses more than ``numbers_per_step`` numbers always has the first option of its last choices.
+    """
+    numbers = st.binary(min_size=numbers_per_step, max_size=numbers_per_step)
     return st.builds(builder, numbers, st.tuples(*[st.lists(numbers, max_size=_GROUP_SIZE)] * groups))
 
 

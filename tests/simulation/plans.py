@@ -14,6 +14,7 @@ from simulation.step_kinds import KINDS, draw_event, send
 __all__ = ["MIN_EVENTS", "MIN_MESSAGES", "build", "plan_of_seed", "strategy"]
 
 _GROUPS = 12
+_NUMBERS_PER_STEP = 24
 MIN_EVENTS = 5
 MIN_MESSAGES = 120
 
@@ -42,7 +43,7 @@ def build(header: bytes, lists: Sequence[Sequence[bytes]]) -> Plan:
 @cache
 def strategy() -> SearchStrategy[Plan]:
     """Return the strategy that draws plans."""
-    return plans.plans(build, _GROUPS)
+    return plans.plans(build, _GROUPS, _NUMBERS_PER_STEP)
 
 
 def plan_of_seed(seed: int) -> Plan:

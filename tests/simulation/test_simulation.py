@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -114,6 +114,17 @@ def test_a_plan_contains_enough_events_and_messages():
         steps = plan_of_seed(seed).steps
         assert sum(step["do"] == "event" for step in steps) >= MIN_EVENTS
         assert sum(step["count"] for step in steps if step["do"] == "send") >= MIN_MESSAGES
+
+
+@pytest.mark.parametrize("kind", ["producer", "send", "subscribe", "transaction", "wait"])
+def test_every_choice_of_a_step_has_several_results(kind):
+    """A step that uses more numbers than it receives has the first option of its last choices in every plan."""
+    found = defaultdict(set)
+    for step in (step for seed in SEEDS for step in plan_of_seed(seed).steps if step["do"] == kind):
+        for name, value in step.items():
+            found[name].add(value)
+    constant = {"do", "schema"} if kind == "producer" else {"do"}
+    assert {name for name, values in found.items() if len(values) == 1} == constant
 
 
 def test_the_capture_of_a_seed_contains_its_frames(tmp_path):
