@@ -152,6 +152,23 @@ def test_a_commit_applies_only_acknowledgements_without_an_error(error):
     assert len(one.violations(confirmed_state_survives_a_kill)) == (0 if error else 1)
 
 
+@pytest.mark.parametrize(
+    ("ack_set", "is_unloaded", "is_allowed"), [(1, True, True), (1, False, False), (0, True, False)]
+)
+def test_an_unload_loses_the_confirmed_acknowledgement_of_a_part_of_a_batch(ack_set, is_unloaded, is_allowed):
+    """The broker restores a cursor without the acknowledgement; ``ack_set`` 0 is that of the whole batch."""
+    one = Conversation(entry(b"a", b"b"))
+    one.restore(-1)
+    one.subscribe(SHARED)
+    one.message(0)
+    one.ack(0, ack_set, request_id=2)
+    one.broker_sends(pb.CommandAckResponse(consumer_id=0, request_id=2))
+    if is_unloaded:
+        one.history.mark("unload", one.now, TOPIC)
+    one.kill(-1)
+    assert len(one.violations(confirmed_state_survives_a_kill)) == (0 if is_allowed else 1)
+
+
 CUMULATIVE, INDIVIDUAL = pb.CommandAck.Cumulative, pb.CommandAck.Individual
 
 

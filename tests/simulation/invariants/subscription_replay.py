@@ -2,8 +2,8 @@
 
 Rules of this file
 1. An ACK of an attached consumer acknowledges whole entries, or messages of batches (ack set). On Shared and Key_Shared
-   only individual acknowledgements count; an ack set is lost at an unload (broker-semantics.md, 5 and 6). The ack set
-   of a cumulative acknowledgement replaces the one before.
+   only individual acknowledgements count; an ack set is lost at an unload (broker-semantics.md, 5 and 6), also if it
+   was confirmed. The ack set of a cumulative acknowledgement replaces the one before.
 2. An ACK in a transaction counts when the transaction is committed, that is at the successful response to END_TXN. An
    ACK_RESPONSE with an error rejects all ids of its ACK (verified on 4.2.4).
 3. A seek sets the acknowledged entries to those before its position.
@@ -155,6 +155,7 @@ class SubscriptionReplay:
                 del self.pending[offset]
         elif name in ("unload", "restart"):
             self.bits.clear()
+            self.confirmed = {offset: left for offset, left in self.confirmed.items() if not left}
         elif name == "ACK_RESPONSE":
             request = frame.link, frame.body.request_id
             places = self._requests.pop(request, [])
