@@ -1,7 +1,8 @@
 """The simulated network: virtual time, the broker, and the connections of all clients.
 
 Rules of this file
-1. Time passes only in `run`. Events at the same time run in the order in which they were scheduled.
+1. Time passes only in `run`. Events at the same time run in the order in which they were scheduled, after the timers of
+   the broker: a turn of the broker runs these first, and their output precedes what the turn receives.
 2. After each turn of the broker, its output is sent and the history and the checks of the turn are updated.
 3. The broker stores its state in a database. As in CommitGate, output waits until the batch with the changes before it
    is written, which takes a random time. `kill` loses the output that waits, and can lose what is not written.
@@ -101,12 +102,12 @@ class Network:
         return min(times, default=1 << 62)
 
     def _run_due(self) -> None:
-        while self._queue and self._queue[0][0] <= self.now:
-            heapq.heappop(self._queue)[2]()
         deadline = self.broker.deadline
         if deadline is not None and deadline <= self.now:
             self.broker.advance(self.now)
             self.finish_turn()
+        while self._queue and self._queue[0][0] <= self.now:
+            heapq.heappop(self._queue)[2]()
         for client in list(self.clients):
             due = client.deadline
             if due is not None and due <= self.now:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scenarios.plans import Plan
@@ -12,11 +13,15 @@ from simulation.command import write_capture
 from simulation.events import RESTARTS
 from simulation.execution import MIN_FRAMES, run_plan
 from simulation.invariants import INVARIANTS, Violation
+from simulation.links import Endpoint
+from simulation.network import Network
 from simulation.plans import MIN_EVENTS, MIN_MESSAGES, plan_of_seed, strategy
 from simulation.step_kinds import EVENTS
 
 from pcli.codec.capture.frames import CapturedFrame
 from pcli.codec.capture.reading import read_capture
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
 
 SEEDS = range(20)
 TOPIC = {"persistent": True, "partitions": 0}
@@ -101,6 +106,18 @@ def test_the_policies_of_a_plan_survive_a_kill_in_the_first_write(seed):
 def test_a_topic_with_an_exclusive_producer_is_filled():
     steps = [producer(0, "Exclusive"), WAIT, *[event("policy", policy="maxUnackedMessagesOnConsumer", value=0)] * 5]
     assert run_plan(Plan([TOPIC], [], steps), 0)[0].frames >= MIN_FRAMES
+
+
+def test_the_output_of_a_timer_precedes_bytes_that_arrive_at_the_same_time():
+    network = Network({}, 0)
+    ignored = Mock(spec=Endpoint)
+    link = network.connect(ignored, None)
+    network.run(10)
+    due = network.now + 5
+    network.at(due, lambda: network.received(link, push_frame(pb.CommandConnect(client_version="c"))))
+    network.change(lambda broker: broker.call_later(5, lambda: link.broker_connection.send_command(pb.CommandPing())))
+    network.run(5)
+    assert [(one.time, one.name) for one in network.history.frames[:2]] == [(due, "PING"), (due, "CONNECT")]
 
 
 def test_a_seed_determines_every_frame():
