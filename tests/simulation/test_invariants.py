@@ -12,6 +12,7 @@ from simulation.contents import contents_of_block
 from simulation.history import History, StoredEntry
 from simulation.invariants.delivery import acknowledged_messages_are_not_delivered_again, every_message_is_delivered
 from simulation.invariants.durability import confirmed_state_survives_a_kill
+from simulation.invariants.flow_control import unacked_limits_are_respected
 from simulation.invariants.storage import every_receipt_is_a_stored_message
 
 from pcli.codec.proto import pb
@@ -167,6 +168,27 @@ def test_an_unload_loses_the_confirmed_acknowledgement_of_a_part_of_a_batch(ack_
         one.history.mark("unload", one.now, TOPIC)
     one.kill(-1)
     assert len(one.violations(confirmed_state_survives_a_kill)) == (0 if is_allowed else 1)
+
+
+@pytest.mark.parametrize("is_in_transaction", [True, False])
+def test_an_aborted_entry_after_the_read_position_is_redelivered_in_spite_of_the_limit(is_in_transaction):
+    """The subscription may have one unacknowledged message. The entry was read and acknowledged before a seek."""
+    one = Conversation(entry(b"a"), entry(b"b"))
+    one.restore(-1)
+    one.broker.topics[TOPIC].effective = lambda name: int(name == "maxUnackedMessagesPerSubscription")
+    for read_position, offset in ((2, 1), (1, 0)):
+        one.subscribe(SHARED)
+        one.subscriptions["s"].cursor.read_position = read_position
+        one.message(offset)
+        if offset == 1:
+            if is_in_transaction:
+                one.ack(1, request_id=2, **TXN)
+            one.client(pb.CommandSeek(consumer_id=0, request_id=3))
+            one.broker_sends(pb.CommandCloseConsumer(consumer_id=0, request_id=1))
+            one.broker_sends(pb.CommandSuccess(request_id=3))
+    one.history.turn += 1
+    one.message(1)
+    assert len(one.violations(unacked_limits_are_respected)) == (0 if is_in_transaction else 1)
 
 
 CUMULATIVE, INDIVIDUAL = pb.CommandAck.Cumulative, pb.CommandAck.Individual

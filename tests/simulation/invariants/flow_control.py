@@ -55,7 +55,8 @@ def unacked_limits_are_respected(run: Run) -> Iterator[Violation]:
     """A consumer that has reached maxUnackedMessagesPerConsumer receives nothing until half of it is acknowledged.
 
     For a subscription that has reached maxUnackedMessagesPerSubscription no entries are read until it is below half of
-    it; entries that were read before are sent.
+    it; entries that were read before are sent. So are those that an aborted transaction has acknowledged: they are
+    redelivered, also if they are after the read position since a seek.
     The turn in which the limit is reached may exceed it (broker-semantics.md, 4.7).
     """
     ends = TransactionEnds(run.history)
@@ -107,7 +108,8 @@ def _first_excess(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Iter
             if one.is_full(turn):
                 yield at(name, frame, f"{session} has reached its limit of {one.limit} unacknowledged messages")
                 return
-            if whole.is_full(turn) and frame.entry.offset >= read_position > 0:
+            is_unread = frame.entry.offset >= read_position > 0 and frame.entry.offset not in replay.in_transactions
+            if whole.is_full(turn) and is_unread:
                 yield at(
                     name,
                     frame,
