@@ -160,7 +160,7 @@ class OpenLifecycles:
         """Remove a lifecycle from its topic, and set its state."""
         for at in positions(lifecycle):
             topic.lifecycles.pop(at, None)
-        for name in (lifecycle.uuid, (lifecycle.producer_name, lifecycle.sequence_id)):
+        for name in (lifecycle.uuid, lifecycle.published_as):
             if topic.unpositioned.get(name) is lifecycle:
                 del topic.unpositioned[name]
         lifecycle.state = final_state(lifecycle)

@@ -72,7 +72,7 @@ def _grow(topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
 
 
 def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecycle: Lifecycle) -> None:
-    key = (lifecycle.producer_name, lifecycle.sequence_id)
+    key = lifecycle.published_as
     known = topic.unpositioned.get(key)
     if known is not None:
         _merge(topic, known, lifecycle)

@@ -81,10 +81,8 @@ class TopicState:
         """Lifecycles by position; all chunks of a message refer to one lifecycle."""
         self.complete: dict[Position, Lifecycle] = {}
         """Complete lifecycles by position; see open_lifecycles.py."""
-        self.unpositioned: dict[tuple[str, int] | str, Lifecycle] = {}
-        """Lifecycles without a unique position: by producer name and sequence id on non-persistent topics, by uuid for
-        chunked messages.
-        """
+        self.unpositioned: dict[tuple[str, int, int] | str, Lifecycle] = {}
+        """Lifecycles without a unique position: on non-persistent topics by `published_as`, for chunks by uuid."""
         self.subscriptions: dict[str, SubscriptionState] = {}
         """Subscriptions that exist."""
         self.removed: BoundedDict[str, Removed] = BoundedDict(MAX_REMOVED)

@@ -3,7 +3,8 @@
 Rules of this file
 1. Only the metadata is known. If the frame is truncated before the metadata, the lifecycle has the doubt "cut".
 2. The chunks of a message are delivered one by one and share one lifecycle.
-3. Messages of non-persistent topics have the id 0:0. They are distinguished by producer name and sequence id.
+3. Messages of non-persistent topics have the id 0:0. They are distinguished by producer name, sequence id and publish
+   time.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ __all__ = ["evict_non_persistent", "find_unpositioned", "new_life"]
 def find_unpositioned(topic: TopicState, facts: Facts) -> Lifecycle | None:
     """Return the lifecycle of a message of a non-persistent topic, where every id is 0:0."""
     fields = fields_of(facts.frame)
-    return topic.unpositioned.get(
-        (text_of(fields, FIELD["producer_name"]), number_of(fields, FIELD["sequence_id"], -1))
-    )
+    sequence_id, publish_ms = number_of(fields, FIELD["sequence_id"], -1), number_of(fields, FIELD["publish_time"])
+    return topic.unpositioned.get((text_of(fields, FIELD["producer_name"]), sequence_id, publish_ms))
 
 
 def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partition: int, facts: Facts) -> Lifecycle:
@@ -45,7 +45,7 @@ def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partit
         topic.unpositioned[uuid] = lifecycle
     lifecycle.partition = partition
     if not topic.record.persistent:
-        topic.unpositioned[lifecycle.producer_name, lifecycle.sequence_id] = lifecycle
+        topic.unpositioned[lifecycle.published_as] = lifecycle
         lifecycles.add(topic, lifecycle)
         evict_non_persistent(lifecycles, topic)
         return lifecycle

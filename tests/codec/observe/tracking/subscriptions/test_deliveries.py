@@ -318,3 +318,21 @@ def test_acks_of_a_batch_between_an_unload_and_the_first_new_entry(make_scene: A
     client.ack(pb.MessageIdData(ledgerId=place.ledgerId, entryId=place.entryId, ack_set=[0b11000]))
     assert subscription(play).record.consumers["c1"].unacked == 3
     assert subscription(play).had_consumer
+
+
+def test_a_second_producer_of_the_same_name_uses_a_sequence_id_again_on_a_non_persistent_topic(make_scene: Any) -> None:
+    """The MESSAGE precedes the receipt of its SEND."""
+    topic, play = "non-persistent://public/default/t", make_scene()
+    sink = play.actor()
+    sink.subscribe(topic)
+    sink.flow(10)
+    play.fault("delay ms=100 on pulsar.type == 'SEND_RECEIPT'")
+    for batch in (0, 5):
+        source = play.actor()
+        source.producer(topic)
+        source.publish(0, batch=batch)
+        play.wait(200)
+        source.cut(reset=True)
+    attached = play.tracker.subscriptions.attached(sink.stream.number, 1)
+    assert attached.record.permits.balance == 10 - 1 - 5
+    assert not attached.subscription.record.again

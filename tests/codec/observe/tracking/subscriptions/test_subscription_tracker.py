@@ -103,7 +103,7 @@ def test_every_event_of_an_application_is_in_a_lifecycle(corpus: Any) -> None:
     assert counted["nacked"] > 100
 
 
-def test_non_persistent_messages_are_distinguished_by_producer_and_sequence_id(corpus: Any) -> None:
+def test_each_non_persistent_message_has_a_lifecycle(corpus: Any) -> None:
     for name in ("java/non-persistent", "python/19-non-persistent"):
         contents = CaptureContents(corpus.data(name))
         events = corpus.truth(name)["events"]
