@@ -161,6 +161,8 @@ CREDENTIALS = [
 ]
 READ = ["-r", "{capture}"]
 KEYS = ["--keylog", "{keylog}"]
+REFUSED = f"s3://key:{MARKER}@bucket/x?wrong=1"
+"""A folder that pyarrow does not open."""
 ADMIN = [["--admin", "{admin}", *CREDENTIALS[0]], ["--admin", "{admin_userinfo}"], ["--admin", "{admin_nobody}"]]
 CLIENTS = [*(["-u", "{url}", *given] for given in CREDENTIALS), ["-u", "{userinfo}"], ["-u", "{nobody}"]]
 STATS = ("io", "conv", "types", "latency", "topics", "consumers", "balances", "permits", "keys")
@@ -206,10 +208,18 @@ CASES = {
     "consume": [*(["t", "--last", "1", "--exit-at-end", "-T", "json", *given] for given in CLIENTS), ["--help"]],
     "analyze": [
         ["{capture}", "-o", "{out}/tables", "--frames", "--report", "{out}/report.html"],
-        ["{capture}", "-o", f"s3://key:{MARKER}@bucket/x?wrong=1"],
+        ["{capture}", "-o", REFUSED],
         ["{capture}", "-o", "{out}/more", *KEYS],
     ],
-    "report": [["{out}/tables", "-o", "{out}/again.html"], [f"s3://key:{MARKER}@bucket/x?wrong=1", "-o", "-"]],
+    "report": [["{out}/tables", "-o", "{out}/again.html"], [REFUSED, "-o", "-"]],
+    "sql": [
+        *(["{out}/tables", f"SELECT * FROM {table}", "-T", "json"] for table in ("messages", "exchanges", "findings")),
+        [REFUSED, "SELECT 1"],
+    ],
+    "tables list": [["{out}/tables", "--runs"], [REFUSED]],
+    "tables vacuum": [["{out}/tables"], [REFUSED]],
+    "tables compact": [["{out}/tables"], [REFUSED]],
+    "tables convert": [["{out}/tables", "-o", "{out}/new"], [REFUSED, "-o", "{out}/new"]],
     "doctor": [[], ["-T", "json"]],
     "token show": [[MARKER]],
     "token validate": [[MARKER, "--secret-key", MARKER], ["x.y.z", "--secret-key", f"data:;base64,{MARKER}"]],
@@ -304,11 +314,12 @@ def test_no_output_contains_the_value_of_an_environment_variable(pcli, monkeypat
 @pytest.mark.parametrize("command", CASES)
 def test_no_output_contains_a_secret(pcli, files, urls, tmp_path, monkeypatch, command):
     monkeypatch.setenv("PCLI_TOKEN", MARKER)
-    if command == "report":
+    reads_tables = command in ("report", "sql") or command.startswith("tables ")
+    if reads_tables:
         pcli("analyze", files["capture"], "-o", tmp_path / "tables")
     leaks = []
     for number, arguments in enumerate(CASES[command]):
-        folder = tmp_path if command == "report" else tmp_path / str(number)
+        folder = tmp_path if reads_tables else tmp_path / str(number)
         folder.mkdir(exist_ok=True)
         given = [text.format(**{**files, **urls, "out": folder}) for text in arguments]
         result = pcli(*command.split(), *given)

@@ -23,6 +23,7 @@ from pcli.codec.wire import name_of
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
+from pcli.spark.tables.stored_tables import StoredTables
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 try:
@@ -71,7 +72,8 @@ class GeneratedLoad:
         paths = tuple(str(path) for path in self.paths)
         request = Request(paths, str(out), only=("messages", "exchanges"), split_bytes=split)
         analyze(request, engine or InProcess())
-        return {name: pq.read_table(out / name) for name in ("messages", "exchanges")}
+        tables = StoredTables(str(out))
+        return {name: tables.read(name) for name in ("messages", "exchanges")}
 
 
 class ParallelInProcess(InProcess):

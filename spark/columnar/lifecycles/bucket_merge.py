@@ -25,7 +25,7 @@ from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, con
 from pcli.spark.columnar.lifecycles.chunked_messages import is_chunk
 from pcli.spark.columnar.lifecycles.cumulative_acks import first_reaching
 from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of
-from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, MESSAGES_ORDER
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, TIME_ORDER
 from pcli.spark.columnar.lifecycles.message_table import UsualMessages, build_table
 from pcli.spark.columnar.lifecycles.non_persistent_messages import messages_of_non_persistent_topics
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
@@ -91,7 +91,7 @@ def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
     """
     if not 0 < len(rest) <= _FEW or not len(usual):
         return pa.concat_tables([usual, rest])
-    rest = rest.sort_by([(name, "ascending") for name in MESSAGES_ORDER])
+    rest = rest.sort_by([(name, "ascending") for name in TIME_ORDER])
     times = longs(usual, "first_ns")
     pieces, at = [], 0
     for row, one in enumerate(rest.select(["first_ns", "ledger", "entry"]).to_pylist()):

@@ -26,6 +26,7 @@ __all__ = [
     "MESSAGES",
     "MESSAGES_ORDER",
     "MESSAGES_TIME",
+    "TIME_ORDER",
 ]  # fmt: skip
 
 EVIDENCE: Final[dict[str, str]] = {
@@ -102,6 +103,9 @@ MESSAGES: Final = pa.schema([
     never_null("evidence", TEXT, "reliability of the state (see docs/tables.md)"),
 ])  # fmt: skip
 """One row for each entry. The producer's fields and `first_ns` distinguish rows without an id."""
+
+TIME_ORDER: Final = ("cluster", "first_ns", "ledger", "entry")
+"""The order in which the rows of a bucket are merged. The stored table is in MESSAGES_ORDER."""
 
 MESSAGES_ORDER: Final = ("cluster", "topic", "first_ns", "ledger", "entry")
 MESSAGES_TIME: Final = "first_ns"

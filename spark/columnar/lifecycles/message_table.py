@@ -4,7 +4,7 @@ Rules of this file
 1. Values of the publication come from the SEND. If the SEND was not captured, the values come from the metadata of the
    first delivery.
 2. A value of -1 in a partial aggregate becomes null.
-3. Rows are created in MESSAGES_ORDER, because sorting a table of lists afterwards would take as long as creating it.
+3. Rows are created in TIME_ORDER, because sorting a table of lists afterwards would take as long as creating it.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ class _TableBuilder:
 
 
 def _in_time(usual: UsualMessages, place: Longs) -> Longs:
-    """Return the messages in MESSAGES_ORDER; ``place`` is defined in `_TableBuilder` and is ascending."""
+    """Return the messages in TIME_ORDER; ``place`` is defined in `_TableBuilder` and is ascending."""
     sent = usual.published >= 0
     first = np.full(len(sent), FAR, np.int64)
     if sent.any():
