@@ -65,6 +65,9 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
         kept = _kept(request, engine, run)
         readings, found = _read(request, engine, found, run, kept)
         captures = _captures(found, readings)
+        troubles = troubles_of(captures)
+        if request.strict and troubles:
+            raise CaptureError(strict_error([(path, error) for path, _, error in troubles]))
         state = {} if kept is None else keep(run, kept)
         if kept is not None and _nothing_new(store, run, tables, captures, state):
             run.abandon()
@@ -124,9 +127,6 @@ def _make(
 ) -> list[DataFile]:
     """Write the files of all tables."""
     names = {table.name for table in request.tables}
-    troubles = troubles_of(captures)
-    if request.strict and troubles:
-        raise CaptureError(strict_error([(path, error) for path, _, error in troubles]))
     made = write_rows(run.staging, TABLES["captures"], 0, captures)
     for part, reading in enumerate(readings):
         made += write_rows(run.staging, TABLES["gaps"], part, gaps_table(reading.recording, reading.splits))

@@ -29,7 +29,7 @@ class Summary:
     run: int
     """Number of the run that wrote the tables."""
     changed: bool
-    """Whether this was the run that the summary describes."""
+    """Whether the run has just written the tables; False if an incremental run found nothing new."""
     tables: tuple[TableVersion, ...] = ()
     captures: dict[str, int] = field(default_factory=dict)
     """Number of files by status."""

@@ -27,7 +27,7 @@ __all__ = [
     "MESSAGES_ORDER",
     "MESSAGES_TIME",
     "TIME_ORDER",
-]  # fmt: skip
+]
 
 EVIDENCE: Final[dict[str, str]] = {
     "complete": "the captured data is complete for this row",

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pcli.codec.capture import Packet, PcapngWriter, read_packets
-from pcli.codec.errors import LocalError
+from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.input import read_plan as plan_module
@@ -305,3 +305,10 @@ def test_files_of_earlier_runs_are_removed(tmp_path, parts, captures, monkeypatc
         counts.append(sum(1 for _ in (tmp_path / "out" / "messages").rglob("*.parquet")))
     assert counts[1::2] == [2] * (len(parts) // 2)
     assert [one.run for one in read_runs(open_store(str(tmp_path / "out")))][-2:] == [len(parts) - 1, len(parts)]
+
+
+def test_a_strict_run_without_new_files_reports_a_file_that_is_not_complete(tmp_path, parts, captures):
+    (captures / parts[0].name).write_bytes(parts[0].read_bytes()[:-1001])
+    assert run(captures, tmp_path / "out", incremental=True).troubles
+    with pytest.raises(CaptureError, match=parts[0].name):
+        run(captures, tmp_path / "out", incremental=True, strict=True)
