@@ -6,6 +6,9 @@ Rules of this file
    receipt again, with the same ids, as an application that uses deduplication does.
 3. A consumer takes a random time for each message. It acknowledges, returns or keeps the message at random. When the
    run ends it acknowledges everything (``drain``).
+4. A consumer returns at most 500 messages and keeps the next ones. Without batch index acks, a batch is redelivered as
+   a whole, and hardly ever all of its messages are acknowledged at random: the batch would be redelivered until the
+   end of the run.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pcli.replay.client.producer_settings import ProducerSettings
 __all__ = ["ConsumerApplication", "ProducerApplication"]
 
 
+_MAX_NACKS = 500
 _PAUSE_CHECK_MS = 500
 """The interval in which the application of a paused client checks whether the pause has ended."""
 
@@ -133,6 +137,7 @@ class ConsumerApplication:
         self.held: list[Any] = []
         """Messages that are neither acknowledged nor returned."""
         self._consumer: Any = None
+        self._nacks = 0
         self._unsubscribing = False
         self._busy = False
         client.on_start.append(self._restart)
@@ -233,7 +238,8 @@ class ConsumerApplication:
                 self._consumer.acknowledge_cumulative(message.id)
             else:
                 self._consumer.acknowledge(message.id)
-        elif drawn < (step["ack"] + step["nack"]) / 100:
+        elif drawn < (step["ack"] + step["nack"]) / 100 and self._nacks < _MAX_NACKS:
+            self._nacks += 1
             self._consumer.negative_acknowledge(message.id, message.redelivery_count)
         else:
             self.held.append(message)

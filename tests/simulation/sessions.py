@@ -33,6 +33,11 @@ class SubscriptionLog:
         """Whether the topic is persistent."""
         return self.topic.startswith("persistent:")
 
+    @property
+    def reads_compacted(self) -> bool:
+        """Whether a consumer reads the compacted topic. Such reads contain acknowledged entries (verified on 4.2.4)."""
+        return any(session.request.body.read_compacted for session in self.sessions)
+
     def __str__(self) -> str:
         return f"subscription {self.name} of {self.topic}"
 
@@ -53,6 +58,12 @@ class ConsumerSession:
     def individual(self) -> bool:
         """Whether entries are acknowledged individually."""
         return self.type in ("Shared", "Key_Shared")
+
+    @property
+    def divided_batch(self) -> tuple[int, int] | None:
+        """Ledger id and entry id of the batch within which a non-durable consumer starts, or None."""
+        start = self.request.body.start_message_id
+        return (start.ledgerId, start.entryId) if start.batch_index > 0 else None
 
     def __str__(self) -> str:
         return f"consumer {self.id} ({self.name}) of connection {self.link}, {self.subscription}"

@@ -60,7 +60,7 @@ def _undelivered(run: Run, log: SubscriptionLog, ends: TransactionEnds) -> Itera
             yield Violation(name, run.history.step, f"{log} has a backlog of {subscription.backlog} at the end")
             return
         run.exempt[name] += len(left)
-    compacted = any(session.request.body.read_compacted for session in log.sessions)
+    compacted = log.reads_compacted
     delivered = _delivered_before(run, log) | replay.delivered
     for entry in replay.entries:
         if entry.offset < replay.start or entry.offset in left or not replay.is_readable(entry):
@@ -94,7 +94,7 @@ def acknowledged_messages_are_not_delivered_again(run: Run) -> Iterator[Violatio
     """
     ends, name = TransactionEnds(run.history), "acknowledged_messages_are_not_delivered_again"
     for log in run.history.subscriptions:
-        if not log.is_persistent or any(session.request.body.read_compacted for session in log.sessions):
+        if not log.is_persistent or log.reads_compacted:
             continue
         replay = SubscriptionReplay(run.history, log, ends)
         for frame in replay.walk():
