@@ -36,10 +36,10 @@ def hot_ack(
     subscription = consumer.subscription
     if kind == pb.CommandAck.Cumulative:
         if len(ids) == 1:
-            place: Position = (ids[0][0], ids[0][1], None)
+            place: Position = (ids[0][0], signed(ids[0][1]), None)
             subscription.acknowledge_cumulative(consumer, place, {})
     else:
-        subscription.acknowledge(consumer, [(one[0], one[1], None) for one in ids])
+        subscription.acknowledge(consumer, [(one[0], signed(one[1]), None) for one in ids])
     if request_id >= 0:
         connection.broker.storage.require()
         connection.send_command(pb.CommandAckResponse(consumer_id=consumer_id, request_id=request_id))

@@ -301,6 +301,12 @@ class ManagedLedger:
             ledger = known
         return ledger.base + entry_id if 0 <= entry_id < ledger.entries else None
 
+    def last_up_to(self, ledger_id: int, entry_id: int) -> int | None:
+        """Return the offset of the last entry at or before an id, or None if the id is after the last entry."""
+        if (ledger_id, entry_id) > self.position(self.next - 1):
+            return None
+        return self.next_valid(ledger_id, entry_id + 1) - 1
+
     def next_valid(self, ledger_id: int, entry_id: int) -> int:
         """Return the offset of the first existing entry at or after an id, or ``next`` if there is none."""
         ledger = self._by_id.get(ledger_id)

@@ -289,7 +289,9 @@ class Subscription:
     def acknowledge_cumulative(self, consumer: Consumer | None, position: Position, properties: dict[str, int]) -> None:
         """Acknowledge all entries up to a position. An ACK on Shared and Key_Shared subscriptions has no effect.
 
-        ``consumer`` is the sender of the ACK, or None for a committed transaction.
+        The position need not be that of an entry: a client that acknowledges a part of the first batch of a ledger
+        sends the entry id -1 if batch index acks are off. A position after the last entry has no effect (verified on
+        4.2.4). ``consumer`` is the sender of the ACK, or None for a committed transaction.
         """
         cursor, ledger = self.cursor, self.topic.ledger
         if consumer is not None:
@@ -297,10 +299,10 @@ class Subscription:
         if cursor is None or ledger is None or (consumer is not None and self.individual):
             return
         ledger_id, entry_id, bits = position
-        offset = ledger.offset_of(ledger_id, entry_id)
-        if offset is None or offset <= cursor.mark_delete:
+        offset = ledger.last_up_to(ledger_id, entry_id)
+        if offset is None or (ledger_id, entry_id) <= cursor.mark_delete_position:
             return
-        if bits is not None:
+        if bits is not None and ledger.position(offset) == (ledger_id, entry_id):
             before = cursor.ack_sets.get(offset)
             enabled = self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled
             partial = enabled and bits and not cursor.is_deleted(offset)
@@ -311,6 +313,8 @@ class Subscription:
         if consumer is not None:
             consumer.messages_acked += max(0, offset - cursor.mark_delete)
         cursor.mark_delete_to(offset)
+        if entry_id == -1:
+            cursor.skip_closed_ledger()
         cursor.put_properties(properties)
         self._after_ack()
 

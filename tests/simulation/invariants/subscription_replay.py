@@ -190,8 +190,10 @@ class SubscriptionReplay:
             known.clear()
 
     def _offset(self, place: pb.MessageIdData) -> int:
-        entry = self._by_position.get((signed(place.ledgerId), signed(place.entryId)))
-        return -1 if entry is None or entry.topic != self.log.topic else entry.offset
+        """Return the offset of an entry, or -1. The entry id -1 means the entry before the first one of a ledger."""
+        ledger_id, entry_id = signed(place.ledgerId), signed(place.entryId)
+        entry = self._by_position.get((ledger_id, max(entry_id, 0)))
+        return -1 if entry is None or entry.topic != self.log.topic else entry.offset + min(entry_id, 0)
 
     def _acknowledge(self, frame: WireFrame) -> None:
         body, txn = frame.body, transaction_of(frame.body)
