@@ -269,9 +269,13 @@ class ConsumerApplication:
         self._call(lambda: self._consumer.redeliver({message.id.whole for message in some}) if some else None)
 
     def seek(self, target: Any) -> None:
-        """Move the cursor to an id or a time."""
-        self.held = []
-        self._call(lambda: self._consumer.seek(target, lambda _: None))
+        """Move the cursor to an id or a time. The messages that are held are forgotten if this succeeds."""
+
+        def done(result: Any) -> None:
+            if not isinstance(result, ClientFailure):
+                self.held = []
+
+        self._call(lambda: self._consumer.seek(target, done))
 
     def unsubscribe(self) -> None:
         """Delete the subscription, if the consumer exists."""
