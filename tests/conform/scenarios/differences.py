@@ -195,6 +195,24 @@ def cumulative_on_shared_and_last_ack(s):
         s.settle()
 
 
+def cumulative_before_a_ledger(s):
+    """A cumulative ACK of the entry id -1 acknowledges the entries of the ledgers before it."""
+    t = s.topic()
+    p, c, q, d = _sender(s, t, "c", "q", "d")
+    c.subscribe(t)
+    p.send("m0", "m1")
+    s.admin("PUT", s.path(t, "/unload"))
+    s.wait(1)
+    s.look_up(t)
+    q.producer(t, id=2)
+    (first,) = q.send("m2", id=2)
+    d.subscribe(t, id=2)
+    d.flow(10, id=2)
+    d.ack((first.ledgerId, 2**64 - 1), id=2, cumulative=True)
+    s.admin("GET", s.path(t, STATS), show=["subscriptions.sub.msgBacklog"])
+    d.GET_LAST_MESSAGE_ID(consumer_id=2)
+
+
 def terminate_twice(s):
     """The second call repeats REACHED_END_OF_TOPIC."""
     t = s.topic()
