@@ -52,6 +52,7 @@ _FILL_MS = 500
 _FILL_MESSAGES = 20
 _FILLERS = 1000
 """Number of the first producer that fills a run."""
+_SHARED_FILLERS = 20
 _MAX_FILLERS = 60
 _RECONNECT_ROUNDS = 8
 _ROUND_MS = 15_000
@@ -270,12 +271,16 @@ class Run:
         return sum(one.frame is not None and not one.lost for one in self.history.frames)
 
     def _filler(self, number: int) -> ProducerApplication:
-        """Return a producer that can send: one whose messages have receipts, which can be exclusive, or a new one."""
+        """Return a producer that can send: one whose messages have receipts, which can be exclusive, or a new one.
+
+        If an exclusive producer that has nothing to send excludes the new ones, it is fenced in the end.
+        """
         live = [one for one in self.producers.values() if one.is_open]
         choices = [one for one in live if len(one.receipts) == len(one.sent)] or (live if number % 2 else [])
         if choices:
             return choices[number % len(choices)]
-        step = {"name": None, "access": "Shared", "exact": False, "batch": 1, "batcher": "DEFAULT"}
+        access = "Shared" if number < _SHARED_FILLERS else "ExclusiveWithFencing"
+        step = {"name": None, "access": access, "exact": False, "batch": 1, "batcher": "DEFAULT"}
         target = self.targets()[number % len(self.targets())]
         producer = ProducerApplication(self.clients[number % _CLIENTS], _FILLERS + number, self.topic(target), step)
         self.producers[_FILLERS + number] = producer
