@@ -15,14 +15,16 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
+from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
 __all__ = [
     "SEVERITY_COLORS",
     "Exit",
     "colored",
+    "complete_file",
     "counted",
     "discard_stdout",
     "fail",
@@ -91,6 +93,24 @@ def write_bytes(data: bytes) -> None:
     """Write binary data to stdout."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
+
+
+@contextmanager
+def complete_file(path: str | Path) -> Iterator[Path]:
+    """Yield the name of the file to write, which replaces ``path`` when the block ends without an exception.
+
+    A device or a pipe is written directly. Raises OSError.
+    """
+    if Path(path).exists() and not Path(path).is_file():
+        yield Path(path)
+        return
+    part = Path(f"{path}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 def say(text: str) -> None:

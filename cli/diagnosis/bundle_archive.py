@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from pcli.cli.common.capture_reading import CaptureReading
-from pcli.cli.common.output import Exit, fail, say
+from pcli.cli.common.output import Exit, complete_file, fail, say
 
 if TYPE_CHECKING:
     from pcli.codec.capture import Note, Packet, Secrets, StreamEnd
@@ -51,19 +51,15 @@ def make(reading: CaptureReading, order: Order) -> Exit:
         with suppress(OSError):
             if Path(name).samefile(order.output):
                 fail(f"-o {order.output}: this file is an input of the command")
-    part = Path(f"{order.output}.part")
-    if not part.parent.is_dir():
-        fail(f"-o {order.output}: the folder {part.parent} does not exist")
-    try:
-        with part.open("wb") as file, tempfile.TemporaryFile() as capture:
-            rewriting = _rewrite(reading, order, capture)
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, text in _Contents(reading, order, rewriting, capture).texts():
-                    archive.writestr(name, text)
-                _copy(capture, archive)
-        part.replace(order.output)
-    finally:
-        part.unlink(missing_ok=True)
+    folder = Path(order.output).parent
+    if not folder.is_dir():
+        fail(f"-o {order.output}: the folder {folder} does not exist")
+    with complete_file(order.output) as part, part.open("wb") as file, tempfile.TemporaryFile() as capture:
+        rewriting = _rewrite(reading, order, capture)
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, text in _Contents(reading, order, rewriting, capture).texts():
+                archive.writestr(name, text)
+            _copy(capture, archive)
     say(
         f"{order.output}: {rewriting.frames} frames in {rewriting.written} packets, redacted; "
         "see README.txt in the file"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.cli.common.output import json_text, say
+from pcli.cli.common.output import complete_file, json_text, say
 from pcli.cli.common.signals import StopEvent
 from pcli.cli.servers.server_output import open_log, print_urls
 from pcli.codec.errors import LocalError
@@ -176,13 +176,10 @@ class Run:
 
             try:
                 # A program that waits for the file must not read an incomplete file.
-                part = path.with_name(f"{path.name}.part")
-                part.write_text(json_text(urls) + "\n")
-                part.replace(path)
+                with complete_file(path) as part:
+                    part.write_text(json_text(urls) + "\n")
             except OSError as fault:
                 raise LocalError(f"--ready-file {self.ready_file}: {reason_of(fault)}") from None
-            except ValueError:
-                raise LocalError(f"--ready-file {self.ready_file}: not a valid file name") from None
         print_urls("broker", urls, json=self.json)
 
 

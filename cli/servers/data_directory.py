@@ -10,7 +10,7 @@ from typing import TextIO
 
 import typer
 
-from pcli.cli.common.output import counted, json_text, say
+from pcli.cli.common.output import complete_file, counted, json_text, say
 from pcli.codec.errors import LocalError
 from pcli.replay.sources.lazy_file import reason_of
 
@@ -50,15 +50,11 @@ def export(directory: str, out: str) -> None:
     if not out or out == "-":
         _write(lines, sys.stdout)
         return
-    part = Path(f"{out}.part")
     try:
-        with part.open("w", encoding="utf-8") as file:
+        with complete_file(out) as part, part.open("w", encoding="utf-8") as file:
             count = _write(lines, file)
-        part.replace(out)
     except OSError as error:
         raise LocalError(f"-o {out}: {reason_of(error)}") from None
-    finally:
-        part.unlink(missing_ok=True)
     say(f"{out}: {counted(count, 'line')}")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pcli.cli.common.output import fail, write_bytes
+from pcli.cli.common.output import complete_file, fail, write_bytes
 from pcli.cli.tables.table_options import AsOf, RunNumber
 
 if TYPE_CHECKING:
@@ -74,12 +73,8 @@ def write_report(
     if output == "-":
         write_bytes(page)
         return
-    part = Path(f"{output}.part")
     try:
-        part.write_bytes(page)
-        part.replace(output)
+        with complete_file(output) as part:
+            part.write_bytes(page)
     except OSError as error:
         fail(f"{output}: {(error.strerror or str(error)).lower()}; no report was written")
-    finally:
-        with suppress(OSError):
-            part.unlink()

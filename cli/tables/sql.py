@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pcli.cli.common.output import fail, json_text, print_json_lines, write_bytes, write_line
+from pcli.cli.common.output import complete_file, fail, json_text, print_json_lines, write_bytes, write_line
 from pcli.cli.common.text_tables import print_rows
 from pcli.cli.tables.table_options import AsOf, RunNumber
 
@@ -69,7 +69,11 @@ def sql(
     from pcli.spark.tables.queries import query
 
     with query(chosen_tables(tables, run, as_of), statement) as rows:
-        _write(rows, output, file)
+        if file:
+            with complete_file(file) as part:
+                _write(rows, output, str(part))
+        else:
+            _write(rows, output, "")
 
 
 def _print_examples() -> None:

@@ -210,7 +210,7 @@ def test_a_closed_stdout_ends_it(start):
         (["-Y", "pulsar.type", "--log", "quiet"], "cannot be used with --log quiet"),
         (["--capture", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
         (["--ready-file", "/nowhere/ready"], "--ready-file /nowhere/ready: no such file"),
-        (["--ready-file", "/"], "--ready-file /: not a valid file name"),
+        (["--ready-file", "/"], "--ready-file /: is a directory"),
         (["--fault", "dropp on pulsar.type"], "'dropp' is not an action of a fault"),
         (["--fault", "drop"], "on FILTER"),
         (["--topic", "jobs:x"], "must be 1 or more"),

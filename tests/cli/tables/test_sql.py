@@ -73,6 +73,16 @@ def test_csv_and_parquet(pcli, out, tmp_path):
     assert (tmp_path / "x.csv").read_text().startswith("topic,ledger,producer,deliveries\n")
 
 
+@pytest.mark.parametrize("output", ["csv", "parquet"])
+def test_a_query_that_fails_in_the_middle_keeps_the_earlier_file(pcli, out, tmp_path, output):
+    file = tmp_path / "rows"
+    file.write_text("earlier")
+    statement = "SELECT CASE WHEN n < 400000 THEN n ELSE error('row 400000') END FROM range(500000) AS rows(n)"
+    assert "row 400000" in one_line(pcli("sql", out, statement, "-T", output, "-o", file))
+    assert file.read_text() == "earlier"
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_an_earlier_run(pcli, small_captures, tmp_path):
     for name in ("go/nack.pcap", "java/schemas.pcap"):
         pcli("analyze", small_captures / name, "-o", tmp_path / "out", "--only", "messages")
