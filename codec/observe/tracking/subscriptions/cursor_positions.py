@@ -5,7 +5,8 @@ Rules of this file
    order from the oldest unacknowledged entry, so the cursor is inferred from the first delivery, from the response to
    GET_LAST_MESSAGE_ID, or from silence (if a consumer with permits holds and receives nothing for QUIET_NS, there is no
    backlog).
-2. A non-durable subscription begins at the position in its SUBSCRIBE (NonDurableCursorImpl).
+2. A non-durable subscription begins at the position in its SUBSCRIBE, or at the initial position if there is none or
+   if it is after the last entry (NonDurableCursorImpl).
 3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the
    topic. Its statistics counters restart, and the ack sets of batches are lost. A reset through the admin API closes
    the consumers of one subscription only. An unload is inferred if two subscriptions, or a subscription and a producer,
@@ -78,11 +79,12 @@ def _begin(subscription: SubscriptionState, record: ConsumerRecord) -> None:
             subscription.mark_delete = (start[0], start[1] - 1 if start[1] > 0 else -1)
         elif subscription.selective:
             subscription.mark_delete = earliest(topic)
-    elif record.initial_position == "Latest" or start is None:
-        if topic.last[0] >= 0:
-            subscription.mark_delete = topic.last
-        else:
-            subscription.starts_at_next = True
+    elif record.initial_position == "Earliest":
+        subscription.mark_delete = earliest(topic)
+    elif topic.last[0] >= 0:
+        subscription.mark_delete = topic.last
+    else:
+        subscription.starts_at_next = True
 
 
 def earliest(topic: TopicState) -> Position | None:

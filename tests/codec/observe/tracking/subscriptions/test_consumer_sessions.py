@@ -104,3 +104,20 @@ def test_a_subscription_is_removed_between_a_subscribe_and_its_response(make_sce
     topic = play.tracker.subscriptions.lifecycles.topics[TOPIC]
     assert len(client.messages) == 1
     assert [consumer.record.name for consumer in topic.subscriptions["s"].attached] == ["new"]
+
+
+@pytest.mark.parametrize(("position", "received", "mark"), [("Earliest", 3, (0, -1)), ("Latest", 0, (0, 2))])
+def test_a_non_durable_subscription_without_a_start_begins_at_the_initial_position(
+    make_scene: Any, position: str, received: int, mark: tuple[int, int]
+) -> None:
+    """NonDurableCursorImpl; verified on 4.2.4."""
+    play = make_scene()
+    client = play.actor()
+    client.producer()
+    for number in range(3):
+        client.publish(number)
+    client.subscribe(kind="Shared", durable=False, initialPosition=position)
+    topic = play.tracker.subscriptions.lifecycles.topics[TOPIC]
+    assert topic.subscriptions["s"].mark_delete == mark
+    client.flow(10)
+    assert len(client.messages) == received
