@@ -45,6 +45,8 @@ class Ack:
     """The kind: individual, cumulative, batch (with an ack set) or transaction."""
     left: int = 0
     """Messages in the entry that remain unacknowledged."""
+    bits: int = 0
+    """The messages that the ACK does not acknowledge."""
     answer_frame: int = 0
     answer_ns: int = -1
     error: str = ""

@@ -148,12 +148,12 @@ class AckEffects:
             subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
         return released
 
-    def _whole(self, at: Position, kind: str) -> None:
+    def _whole(self, at: Position, kind: str, bits: int = 0) -> None:
         subscription = self.subscription
         delivery = subscription.pending_acks.pop(at, None)
         known = subscription.is_acked(at)
         left = delivery.held if delivery is not None else 0
-        self._note(at, kind, 0, delivery, effective=not known)
+        self._note(at, kind, 0, delivery, bits, effective=not known)
         if delivery is not None:
             release(subscription, delivery)
             if subscription.keys is not None and (left or self.recorded_ack is None):
@@ -181,19 +181,21 @@ class AckEffects:
         left, known = left_of(new, messages), subscription.is_acked(at)
         cleared = 0 if known else (messages if old is None else left_of(old, messages)) - left
         if not left:
-            self._whole(at, kind)
+            self._whole(at, kind, bits)
             return
         if known:
-            self._note(at, kind, 0, delivery, effective=False)
+            self._note(at, kind, 0, delivery, bits, effective=False)
             return
         subscription.ack_sets[at] = new
         self.messages += cleared
         if delivery is not None and delivery.held and self.recorded_ack is None:
             counted = (delivery.held if old is None else left_of(old, messages)) - left
             release_messages(subscription, delivery, max(0, min(counted, delivery.held)))
-        self._note(at, kind, left, delivery, effective=True)
+        self._note(at, kind, left, delivery, bits, effective=True)
 
-    def _note(self, at: Position, kind: str, left: int, delivery: Delivery | None, *, effective: bool) -> None:
+    def _note(
+        self, at: Position, kind: str, left: int, delivery: Delivery | None, bits: int, *, effective: bool
+    ) -> None:
         """Add the ACK to the lifecycle of the entry."""
         name = self.subscription.record.name
         lifecycle = self.subscription.topic.lifecycles.get(at)
@@ -203,7 +205,7 @@ class AckEffects:
         if delivery is None:
             return
         if self.recorded_ack is None:
-            ack = Ack(self.frame, self.now, kind, left, effective=effective)
+            ack = Ack(self.frame, self.now, kind, left, bits, effective=effective)
             delivery.acks += (ack,)
             self.acks.append(ack)
         if lifecycle is not None and name in lifecycle.unacked:

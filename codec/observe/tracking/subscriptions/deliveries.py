@@ -5,8 +5,8 @@ Rules of this file
    messages of aborted transactions, and unknown entries. It also acknowledges any entry that an Exclusive or Failover
    consumer does not receive, unless the consumer reads only some keys or a compacted topic.
 2. If an acknowledged entry is delivered again, the broker has not acknowledged it: the ACK was lost or late, or the
-   cursor was reset. An ACK captured less than RACE_NS before the delivery still counts: the broker sent the message
-   before it processed the ACK.
+   cursor was reset. An ACK captured less than RACE_NS before the delivery, or without its response so far, still counts:
+   the broker sent the message before it processed the ACK. An ACK before a reset does not.
 3. The broker sent a message with an earlier consumer epoch before it processed the last request for redelivery. It
    sends the entry again.
 """
@@ -20,6 +20,7 @@ from pcli.codec.observe.observer_state import Facts, ObservedFrame
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
+from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, end_silence
 from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
@@ -75,8 +76,9 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     messages = size = lifecycle.messages
     if words:
         messages = left_of(set_of(words), size)
-    if words or subscription.ack_sets:
-        _update_ack_set(subscription, at, lifecycle, words, now)
+    acked = bool(words or subscription.ack_sets or at in subscription.ack_frames) and _update_ack_set(
+        subscription, at, lifecycle, words, now
+    )
     _count(consumer, frame, messages, size)
     delivery = Delivery(record, number, now, frame.stream.number, max(redeliveries, 0), messages)
     if now - subscription.last_ns > SILENCE_NS:
@@ -88,7 +90,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     if outdated:
         delivery.taken = ("rewind", consumer.epoch[1])
     elif topic.record.persistent:
-        _add_pending(subscription, at, lifecycle, delivery, frame, first=first)
+        _add_pending(subscription, at, lifecycle, delivery, frame, first=first, acked=acked)
         many = lifecycle.chunks
         lifecycle.unacked[subscription.record.name] = (
             sum(one in subscription.pending_acks for one in positions(lifecycle)) if many else delivery.held
@@ -99,15 +101,24 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
 
 def _update_ack_set(
     subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, words: list[int] | None, now_ns: int
-) -> None:
-    """Set the unacknowledged messages of a batch to those in a MESSAGE, without recently acknowledged ones (rule 2)."""
-    known = subscription.ack_sets.pop(at, None)
-    bits = set_of(words) if words else None
+) -> bool:
+    """Set the unacknowledged messages of a batch to those in a MESSAGE, without those of later ACKs (rule 2).
+
+    Return whether these ACKs acknowledge the whole entry.
+    """
+    subscription.ack_sets.pop(at, None)
+    bits = set_of(words) if words else NO_BITS
     past = lifecycle.deliveries.get(subscription.record.name)
-    if known is not None and past and past[-1].acks and now_ns - past[-1].acks[-1].time_ns < RACE_NS:
-        bits = known if bits is None else known & bits
-    if bits is not None:
+    for ack in past[-1].acks if past else ():
+        if ack.kind != "transaction" and not ack.error and ack.frame > subscription.reset[0] and (
+            now_ns - ack.time_ns < RACE_NS or ack.frame in subscription.open_acks
+        ):
+            bits &= ack.bits
+    if bits != NO_BITS:
+        if not left_of(bits, lifecycle.messages):
+            return True
         subscription.ack_sets[at] = bits
+    return False
 
 
 def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:
@@ -155,8 +166,9 @@ def _add_pending(
     frame: ObservedFrame,
     *,
     first: bool,
+    acked: bool,
 ) -> None:
-    """Add the entry to the pending acks of the subscription."""
+    """Add the entry to the pending acks of the subscription. ``acked``: later ACKs acknowledge it (rule 2)."""
     before = subscription.pending_acks.get(at)
     if before is not None:
         if before.taken[0] in ABORTED:
@@ -179,9 +191,10 @@ def _add_pending(
         elif first and done and not lifecycle.sent_frame:
             count_redelivery(subscription, lifecycle, delivery, counted_first=True)
         if done or subscription.is_acked(at):
-            _undo_ack(subscription, at, lifecycle, delivery, done)
-            if subscription.is_acked(at):
+            if acked:
+                subscription.note_done(at, done)
                 return
+            _undo_ack(subscription, at, lifecycle, delivery, done)
     if at < subscription.lowest:
         subscription.lowest = at
     subscription.pending_acks[at] = delivery
@@ -286,10 +299,6 @@ def _undo_ack(
 ) -> None:
     """Undo the acknowledgement of a redelivered entry (rule 2); ``frame`` is the frame of the ACK, or 0 if unknown."""
     past = lifecycle.deliveries[subscription.record.name]
-    acks = past[-2].acks if len(past) > 1 else ()
-    if acks and delivery.time_ns - acks[-1].time_ns < RACE_NS:
-        subscription.note_done(at, frame)
-        return
     if at in subscription.acked:
         subscription.acked.discard(at)
     elif subscription.mark_delete is not None and at <= subscription.mark_delete:

@@ -116,6 +116,7 @@ class SubscriptionState:
         "last_ns",
         "lowest",
         "mark_delete",
+        "open_acks",
         "open_seeks",
         "opened",
         "pending_acks",
@@ -183,6 +184,8 @@ class SubscriptionState:
         self.lowest: Position = (1 << 62, 0)
         self.highest: Position = (-1, -1)
         """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
+        self.open_acks: set[int] = set()
+        """Frames of ACKs whose response is not captured so far."""
         self.open_seeks: dict[int, tuple[Position, int] | None] = {}
         """SEEKs without a response: frame to position and ack set of the batch (-1 for all), or None for a SEEK by
         time."""

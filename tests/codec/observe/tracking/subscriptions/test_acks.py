@@ -10,6 +10,7 @@ from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import words_of
 from pcli.codec.wire.build import push_entry
+from pcli.codec.wire.constants import MINUS_ONE
 
 TOPIC = "persistent://public/default/t"
 
@@ -179,13 +180,50 @@ def test_messages_that_the_broker_sent_before_it_processed_an_ack(working: Worki
     assert working.figure()["unackedMessages"] == unacked
 
 
-def test_an_entry_that_the_broker_sent_before_it_processed_its_ack(working: Working) -> None:
+@pytest.mark.parametrize(("gap_s", "asks"), [(0, {}), (0.1, {"request_id": 30})], ids=["soon", "no response so far"])
+def test_an_entry_that_the_broker_sent_before_it_processed_its_ack(
+    working: Working, gap_s: float, asks: dict[str, int]
+) -> None:
     working.is_sent(0, 1)
     place = pb.MessageIdData(ledgerId=7, entryId=0)
     working.wire.client(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3, message_ids=[place]))
-    working.wire.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=[place]))
+    working.wire.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=[place], **asks))
+    working.wire.wait(gap_s)
     working.is_sent(0, 1)
     assert working.figure()["unackedMessages"] == 0
+
+
+def test_an_ack_after_the_broker_closed_the_consumer(producing: Any) -> None:
+    """The broker has unloaded the topic when the ACK arrives, and sends CLOSE_CONSUMER after that."""
+    working = Working(producing, kind=2)
+    working.is_sent(0, 1)
+    place = pb.MessageIdData(ledgerId=7, entryId=0)
+    producing.client(pb.CommandAck(consumer_id=3, ack_type=1, message_id=[place]))
+    producing.broker(pb.CommandCloseConsumer(consumer_id=3, request_id=MINUS_ONE))
+    producing.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=4, request_id=10))
+    producing.broker(pb.CommandSuccess(request_id=10))
+    message = pb.CommandMessage(consumer_id=4, message_id=place)
+    about = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+    producing._see(producing.conversation.broker(message, push_entry(about, b"x"), 0))
+    assert working.figure()["unackedMessages"] == 1
+
+
+def test_a_message_shows_that_an_ack_set_was_lost(working: Working) -> None:
+    """A topic without consumers was unloaded. The ACK just before the MESSAGE does not acknowledge its messages."""
+    working.is_sent(0, 5)
+    working.acks((0, 0b00100))
+    wire = working.wire
+    wire.ends()
+    wire.wait(1)
+    wire.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=3, request_id=10), stream=1)
+    wire.broker(pb.CommandSuccess(request_id=10), stream=1)
+    place = pb.MessageIdData(ledgerId=7, entryId=0, ack_set=[0b01000])
+    wire.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=[place]), stream=1)
+    message = pb.CommandMessage(consumer_id=3, ack_set=[0b01000])
+    message.message_id.ledgerId, message.message_id.entryId = 7, 0
+    about = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=5)
+    wire._see(wire.conversation.broker(message, push_entry(about, b"x"), 1))
+    assert working.figure()["unackedMessages"] == 1
 
 
 def test_discarded_messages_are_counted_not_entries(make_scene):
