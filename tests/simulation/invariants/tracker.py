@@ -105,7 +105,7 @@ def _unacked_difference(consumer: Any, attached: Any) -> tuple[str, object, obje
     unacked = attached.record.unacked
     if unacked != consumer.unacked:
         return "unacknowledged messages", unacked, consumer.unacked
-    pending = {ledger.position(offset): count for offset, count in consumer.pending.items()}
+    pending = {ledger.position(offset): count for offset, count in consumer.pending.items() if count}
     known = attached.subscription.pending_acks.items()
     held = {at: one.held for at, one in known if one.held and one.consumer is attached.record}
     for at in pending.keys() | held.keys() if pending != held else ():

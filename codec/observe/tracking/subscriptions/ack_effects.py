@@ -7,7 +7,12 @@ Rules of this file (broker: ServerCnx.handleAck, Consumer.messageAcked, Persiste
    no bit remains, the entry is acknowledged. The setting acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1,
    enables this.
 4. If an id does not exist, the ids before it take effect, and the ids after it have no effect.
-5. On Shared and Key_Shared subscriptions, an ACK in a transaction reduces the unacknowledged messages when it arrives,
+5. A part of a batch reduces the unacknowledged messages of the consumer by the number of messages that the ack set of
+   the cursor loses; without one, by the number of messages that the consumer holds and the ACK does not contain
+   (Consumer.getAckedCountForBatchIndexLevelEnabled). If the pending acks have a different set (`pending_sets`), it
+   determines when the consumer holds no message any more. Messages that count too much then remain counted until the
+   consumer leaves (verified on 4.2.4).
+6. On Shared and Key_Shared subscriptions, an ACK in a transaction reduces the unacknowledged messages when it arrives,
    even if it is a conflict (Consumer.individualAckWithTransaction; verified on 4.2.4). The commit does not reduce them
    again. A broker without transactions refuses the ACK first.
 """
@@ -137,7 +142,7 @@ class AckEffects:
             transaction_acks.append(TransactionAck(at, bits, cumulative, ack, consumer, messages, released))
 
     def _release_in_transaction(self, at: Position, bits: int, messages: int) -> int:
-        """Reduce the unacknowledged messages of the consumer that holds an entry (rule 5); return by how many."""
+        """Reduce the unacknowledged messages of the consumer that holds an entry (rule 6); return by how many."""
         subscription = self.subscription
         delivery = subscription.pending_acks.get(at)
         if delivery is None:
@@ -151,6 +156,7 @@ class AckEffects:
     def _whole(self, at: Position, kind: str, bits: int = 0) -> None:
         subscription = self.subscription
         delivery = subscription.pending_acks.pop(at, None)
+        subscription.pending_sets.pop(at, None)
         known = subscription.is_acked(at)
         left = delivery.held if delivery is not None else 0
         self._note(at, kind, 0, delivery, bits, effective=not known)
@@ -180,7 +186,13 @@ class AckEffects:
         new = bits if old is None else old & bits
         left, known = left_of(new, messages), subscription.is_acked(at)
         cleared = 0 if known else (messages if old is None else left_of(old, messages)) - left
+        if not left and at not in subscription.pending_sets:
+            self._whole(at, kind, bits)
+            return
+        if not known and delivery is not None and self.recorded_ack is None:
+            self._count_part(at, delivery, bits, (delivery.held if old is None else left_of(old, messages)) - left)
         if not left:
+            self.messages += cleared
             self._whole(at, kind, bits)
             return
         if known:
@@ -188,10 +200,22 @@ class AckEffects:
             return
         subscription.ack_sets[at] = new
         self.messages += cleared
-        if delivery is not None and delivery.held and self.recorded_ack is None:
-            counted = (delivery.held if old is None else left_of(old, messages)) - left
-            release_messages(subscription, delivery, max(0, min(counted, delivery.held)))
         self._note(at, kind, left, delivery, bits, effective=True)
+
+    def _count_part(self, at: Position, delivery: Delivery, bits: int, messages: int) -> None:
+        """Reduce the messages that the consumer of a batch holds (rule 5)."""
+        subscription = self.subscription
+        pending = subscription.pending_sets.get(at)
+        if messages > 0 and (delivery.held or pending is not None):
+            release_messages(subscription, delivery, messages if pending is not None else min(messages, delivery.held))
+        if pending is not None:
+            subscription.pending_sets[at] = pending & bits
+            if not pending & bits:
+                del subscription.pending_sets[at]
+                delivery.held = 0
+                if subscription.keys is not None:
+                    lifecycle = subscription.topic.lifecycles.get(at)
+                    subscription.keys.released(lifecycle, delivery, self.now, self.frame)
 
     def _note(
         self, at: Position, kind: str, left: int, delivery: Delivery | None, bits: int, *, effective: bool

@@ -297,6 +297,8 @@ class ConsumerSessions:
         for at, delivery in subscription.pending_acks.items():
             if delivery.consumer is record:
                 take_back(subscription, at, delivery, why, time_ns, frame)
+        subscription.record.unacked -= record.unacked
+        record.unacked = 0
         for stretch in (record.permits.exhausted, record.blocked, record.silent):
             stretch.end(time_ns, frame)
         subscription.attached.remove(consumer)

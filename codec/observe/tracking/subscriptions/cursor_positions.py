@@ -108,7 +108,7 @@ def seek(
     for at, delivery in subscription.pending_acks.items():
         take_back(subscription, at, delivery, "seek", frame.time_ns, seek_frame)
     subscription.pending_acks.clear()
-    subscription.sorted = True
+    subscription.sorted = subscription.sought = True
     subscription.reset = (frame.number, "seek", seek_frame)
     mark: Position | None = None
     if target is not None:
@@ -224,6 +224,7 @@ def _reload(topic: TopicState) -> None:
         subscription.had_consumer = any(_began_after_close(topic, one.record.session) for one in subscription.attached)
         later = {at for at, one in subscription.pending_acks.items() if one.time_ns > topic.closed_ns}
         subscription.ack_sets = {at: bits for at, bits in subscription.ack_sets.items() if at in later}
+        subscription.pending_sets = {at: bits for at, bits in subscription.pending_sets.items() if at in later}
 
 
 def _began_after_close(topic: TopicState, session: Session | None) -> bool:

@@ -5,8 +5,8 @@ Rules of this file
    messages of aborted transactions, and unknown entries. It also acknowledges any entry that an Exclusive or Failover
    consumer does not receive, unless the consumer reads only some keys or a compacted topic.
 2. If an acknowledged entry is delivered again, the broker has not acknowledged it: the ACK was lost or late, or the
-   cursor was reset. An ACK captured less than RACE_NS before the delivery, or without its response so far, still counts:
-   the broker sent the message before it processed the ACK. An ACK before a reset does not.
+   cursor was reset. An ACK captured less than RACE_NS before the delivery, or without its response so far, still
+   counts: the broker sent the message before it processed the ACK. An ACK before a reset does not.
 3. The broker sent a message with an earlier consumer epoch before it processed the last request for redelivery. It
    sends the entry again.
 """
@@ -106,17 +106,27 @@ def _update_ack_set(
 
     Return whether these ACKs acknowledge the whole entry.
     """
-    subscription.ack_sets.pop(at, None)
+    known = subscription.ack_sets.pop(at, None)
+    subscription.pending_sets.pop(at, None)
     bits = set_of(words) if words else NO_BITS
     past = lifecycle.deliveries.get(subscription.record.name)
     for ack in past[-1].acks if past else ():
-        if ack.kind != "transaction" and not ack.error and ack.frame > subscription.reset[0] and (
-            now_ns - ack.time_ns < RACE_NS or ack.frame in subscription.open_acks
+        if (
+            ack.kind != "transaction"
+            and not ack.error
+            and ack.frame > subscription.reset[0]
+            and (now_ns - ack.time_ns < RACE_NS or ack.frame in subscription.open_acks)
         ):
             bits &= ack.bits
-    if bits != NO_BITS:
-        if not left_of(bits, lifecycle.messages):
-            return True
+    if bits == NO_BITS:
+        return False
+    if not left_of(bits, lifecycle.messages):
+        return True
+    if words and subscription.individual and subscription.sought and (known is None or known & bits == bits != known):
+        subscription.pending_sets[at] = bits
+        if known is not None:
+            subscription.ack_sets[at] = known
+    else:
         subscription.ack_sets[at] = bits
     return False
 
@@ -198,7 +208,7 @@ def _add_pending(
     if at < subscription.lowest:
         subscription.lowest = at
     subscription.pending_acks[at] = delivery
-    bits = subscription.ack_sets.get(at)
+    bits = subscription.pending_sets.get(at, subscription.ack_sets.get(at))
     delivery.held = messages = delivery.messages if bits is None else left_of(bits, lifecycle.messages)
     if subscription.individual:
         delivery.consumer.unacked += messages

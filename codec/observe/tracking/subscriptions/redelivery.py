@@ -103,6 +103,7 @@ def take_back(
     subscription: SubscriptionState, at: Position, delivery: Delivery, why: str, time_ns: int, frame: int
 ) -> None:
     """Take an unacknowledged delivery back; ``why`` is a key of topic_records.AGAIN."""
+    subscription.pending_sets.pop(at, None)
     if delivery.taken[0] and why in _REQUESTS:
         delivery.further_request = (why, frame)
     if delivery.held:

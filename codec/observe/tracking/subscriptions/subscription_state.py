@@ -120,6 +120,7 @@ class SubscriptionState:
         "open_seeks",
         "opened",
         "pending_acks",
+        "pending_sets",
         "possibly_evicted",
         "read_position",
         "record",
@@ -133,6 +134,7 @@ class SubscriptionState:
         "since_ns",
         "snapshot",
         "sorted",
+        "sought",
         "starts_at_next",
         "topic",
         "transaction_acks",
@@ -160,7 +162,13 @@ class SubscriptionState:
         self.sorted = True
         """Whether `pending_acks` is in the order of positions."""
         self.ack_sets: dict[Position, int] = {}
-        """Unacknowledged messages of partly acknowledged batches, as bits."""
+        """Unacknowledged messages of partly acknowledged batches, as bits, according to the cursor."""
+        self.sought = False
+        """Whether a SEEK has succeeded. It removes the ack sets of the cursor, so that `ack_sets` contains all of them.
+        """
+        self.pending_sets: dict[Position, int] = {}
+        """Messages that a MESSAGE contained, as bits, if the cursor has a different ack set: on Shared and Key_Shared
+        subscriptions of topics with transactions, the broker also records them in PendingAckHandle."""
         self.read_position: Position = (-1, -1)
         """The last position that the dispatcher has read."""
         self.last_ns = -1
