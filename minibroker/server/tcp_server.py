@@ -348,14 +348,12 @@ class ClientSocket(asyncio.Protocol):
         self._high_water = server.settings.pulsarChannelWriteBufferHighWaterMark
         self._most_pending_sends = server.settings.maxPendingPublishRequestsPerConnection
         self._transport: Any = None
-        self._input_held = False
-        """Whether the client's requests are not read because the client does not read its responses."""
+        self._pauses: set[str] = set()
+        """The limits for which the client's requests are not read."""
         self._writing_paused = False
         """Whether the client reads too slowly."""
         self._held = self._pending_sends = 0
         """Number of bytes, and of SENDs, that wait for a commit."""
-        self._sends_held = False
-        """Whether the client's requests are not read because too many of its SENDs wait."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle a new connection."""
@@ -373,13 +371,9 @@ class ClientSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Process bytes from the client."""
-        server, connection = self._server, self.connection
-        self._broker.receive(connection, data, server.now())
+        server = self._server
+        self._broker.receive(self.connection, data, server.now())
         server.flush()
-        if connection.congested and not self._input_held and self._transport.get_write_buffer_size() > _FULL:
-            self._input_held = True
-            connection.pause_reading()
-            server.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection."""
@@ -394,47 +388,57 @@ class ClientSocket(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Record that the client reads too slowly."""
         self._writing_paused = True
-        self._set_writable()
+        self._apply_limits()
 
     def resume_writing(self) -> None:
         """Record that the client has caught up."""
-        if self._input_held:
-            self._input_held = False
-            self.connection.resume_reading()
         self._writing_paused = False
-        self._set_writable()
+        self._apply_limits()
         self._server.flush()
 
-    def _set_writable(self) -> None:
-        """Set whether entries may be sent to the client."""
+    def _apply_limits(self) -> None:
+        """Set whether entries may be sent to the client, and whether its requests are read.
+
+        They are not read while too much output or too many SENDs wait. The first pause ends when entries may be sent
+        again, the second one when half of the limit waits (ServerCnx.completedSendOperation).
+        """
         writable = not self._writing_paused and self._held <= self._high_water
         if writable == self.connection.congested:
             self._broker.set_writable(self.connection, self._server.now(), yes=writable)
+        unwritten = self._held + (0 if self._transport is None else self._transport.get_write_buffer_size())
+        self._pause("output", begins=not writable and unwritten > _FULL, ends=writable)
+        sends, most = self._pending_sends, self._most_pending_sends
+        self._pause("sends", begins=0 < most <= sends, ends=sends <= most // 2)
+
+    def _pause(self, limit: str, *, begins: bool, ends: bool) -> None:
+        """Begin or end a pause of reading. The connection is read if there is no pause."""
+        if begins and limit not in self._pauses:
+            self._pauses.add(limit)
+            self.connection.pause_reading()
+        elif ends and limit in self._pauses:
+            self._pauses.remove(limit)
+            self.connection.resume_reading()
 
     # -- called by the server ------------------------------------------------------------------------------------------
 
     def hold(self, size: int, sends: int) -> None:
-        """Count output, and the SENDs that it answers, which wait for a commit. Above the limits, pause."""
+        """Count output, and the SENDs that it answers, which wait for a commit."""
         self._held += size
         self._pending_sends += sends
-        if 0 < self._most_pending_sends <= self._pending_sends and not self._sends_held:
-            self._sends_held = True
-            self.connection.pause_reading()
-        self._set_writable()
+        self._apply_limits()
 
     def release(self, size: int, sends: int) -> None:
-        """Undo `hold`. Reading resumes when half of the limit waits (ServerCnx.completedSendOperation)."""
+        """Undo `hold`."""
         self._held -= size
         self._pending_sends -= sends
-        if self._sends_held and self._pending_sends <= self._most_pending_sends // 2:
-            self._sends_held = False
-            self.connection.resume_reading()
-        self._set_writable()
+        self._apply_limits()
 
     def write(self, data: bytes) -> None:
         """Write bytes to the client."""
         if data and self._transport is not None:
             self._transport.write(data)
+            if self._writing_paused:
+                self._apply_limits()
 
     def close(self) -> None:
         """Close after the pending output. If the client does not read, abort the connection after a time limit."""

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.minibroker.server import commit_gate
+from pcli.minibroker.server import commit_gate, tcp_server
 from pcli.minibroker.server.tcp_server import Server
 from pcli.minibroker.settings import Settings
 from tests.minibroker.server.peers import consuming, entry, join, listening, producing
@@ -114,6 +114,53 @@ def test_a_connection_is_not_read_while_too_many_of_its_sends_wait(run):
             database.open.set()
             receipts = [(await peer.hear(pb.CommandSendReceipt)).sequence_id for _ in range(11)]
             assert receipts == list(range(11))
+
+    run(work())
+
+
+def test_a_connection_is_not_read_while_too_much_output_waits_for_a_commit(run, monkeypatch):
+    """A PONG after a SEND waits for the commit of the SEND. These PONGs are limited like output that is not read."""
+    monkeypatch.setattr(tcp_server, "_FULL", 200_000)
+
+    async def work():
+        database = SlowDatabase()
+        async with listening(database) as server:
+            peer = await join(server)
+            await producing(peer)
+            [link] = server.client_sockets
+            database.open.clear()
+            peer.say(SEND, entry=entry())
+            sent = 0
+            while link.connection.reading and sent < 100_000:
+                peer.say(*[pb.CommandPing()] * 1000)
+                sent += 1000
+                await asyncio.sleep(0)
+            assert not link.connection.reading
+            database.open.set()
+            await peer.hear(pb.CommandSendReceipt)
+            for _ in range(sent):
+                await peer.hear(pb.CommandPong)
+            assert link.connection.reading
+
+    run(work())
+
+
+def test_a_connection_is_read_when_no_reason_not_to_read_it_remains(run):
+    async def work():
+        async with listening(SlowDatabase(), maxPendingPublishRequestsPerConnection=10) as server:
+            await join(server)
+            [link] = server.client_sockets
+            full = 10 << 20
+            link.hold(full, 10)
+            link.release(0, 5)
+            assert not link.connection.reading
+            link.hold(0, 5)
+            link.pause_writing()
+            link.release(full, 0)
+            link.resume_writing()
+            assert not link.connection.reading
+            link.release(0, 5)
+            assert link.connection.reading
 
     run(work())
 
