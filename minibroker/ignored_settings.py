@@ -208,9 +208,8 @@ brokerServicePurgeInactiveFrequencyInSeconds dispatchThrottlingRateRelativeToPub
 preciseTopicPublishRateLimiterEnable strictTopicNameEnabled
 """,
     "The behaviour is not implemented; it is that of the default value.": """
-advertisedListeners aggregatePublisherStatsByProducerName bindAddresses brokerDeduplicationMaxNumberOfProducers
-exposePublisherStats haProxyProtocolEnabled internalListenerName schemaJsonAllowLegacyJacksonFormat
-statsUpdateInitialDelayInSecs
+advertisedListeners bindAddresses brokerDeduplicationMaxNumberOfProducers exposePublisherStats haProxyProtocolEnabled
+internalListenerName schemaJsonAllowLegacyJacksonFormat statsUpdateInitialDelayInSecs
 """,
 }
 """The names of the settings by the reason why they have no effect."""

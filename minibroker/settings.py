@@ -327,6 +327,9 @@ class Settings:
     enableBrokerTopicListWatcher: Annotated[bool, "clients may watch lists of topics"] = True
     subscriptionPatternMaxLength: Annotated[int, "maximum characters of a pattern that the broker evaluates"] = 50
     statsUpdateFrequencyInSecs: Annotated[int, "interval at which rates are measured"] = 60
+    aggregatePublisherStatsByProducerName: Annotated[
+        bool, "statistics of a partitioned topic merge producers by name, if their clients support it"
+    ] = False
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[str], base: Settings | None = None) -> Settings:

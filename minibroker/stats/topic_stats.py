@@ -157,7 +157,9 @@ def _stored(topic: Topic, ledger: ManagedLedger | None, subscriptions: Json) -> 
 
 
 def _publisher(producer: Producer) -> Json:
-    rate = producer.topic.broker.rates.of(producer)
+    broker = producer.topic.broker
+    rate = broker.rates.of(producer)
+    partial = "supports_partial_producer" in producer.connection.session.features
     rates = {"msgRateIn": rate.messages_in, "msgThroughputIn": rate.bytes_in}
     return {
         "accessMode": _MODES[producer.access_mode],
@@ -165,7 +167,7 @@ def _publisher(producer: Producer) -> Json:
         "averageMsgSize": _average(rates),
         "chunkedMessageRate": 0.0,
         "producerId": producer.id,
-        "supportsPartialProducer": "supports_partial_producer" in producer.connection.session.features,
+        "supportsPartialProducer": broker.settings.aggregatePublisherStatsByProducerName and partial,
         "producerName": producer.name,
         **_client(producer.connection, producer.connected_since),
         "metadata": producer.metadata,

@@ -187,6 +187,7 @@ class _InternalCnx:
     def __init__(self, on_close: Callable[[], None]) -> None:
         self._on_close = on_close
         self.session = ServerSession(Offer("", 0, frozenset()), KeepAlive(0, 0))
+        self.session.features = frozenset({"supports_partial_producer"})
         self.session.client_version = "Pulsar-Java-v4.2.4"
         self.session.supports_close = True
 

@@ -113,6 +113,20 @@ def test_partition_statistics_are_summed():
     }
 
 
+@pytest.mark.parametrize("aggregated", [False, True])
+@pytest.mark.parametrize("features", [(), ("supports_partial_producer",)])
+def test_a_producer_supports_partial_producers_if_its_client_and_the_setting_do(make_world, aggregated, features):
+    """Producer.java: without aggregatePublisherStatsByProducerName, the feature flag of CONNECT has no effect."""
+    world = make_world(aggregatePublisherStatsByProducerName=aggregated)
+    client = world.accept()
+    client.session.features = features
+    client.session.connect()
+    client()
+    client.producer("t")
+    [publisher] = topic_stats(world.broker.topics[T])["publishers"]
+    assert publisher["supportsPartialProducer"] is (aggregated and bool(features))
+
+
 def test_producers_that_support_partial_producers_are_merged_by_name():
     named = {"msgRateIn": 1.0, "averageMsgSize": 3.0, "supportsPartialProducer": True, "producerName": "p"}
     found = partitioned_stats({"a": {"publishers": [named]}, "b": {"publishers": [named]}}, 2, each=False)
