@@ -110,6 +110,7 @@ class ManagedLedger:
         "_cache",
         "_current",
         "_deleted_up_to",
+        "_fenced",
         "_full_at",
         "_full_entries",
         "_full_size",
@@ -170,6 +171,8 @@ class ManagedLedger:
         """Position of the last deleted entry, or None if the topic was loaded since then."""
         self.closed = self.terminated
         """Whether the topic was loaded after its termination. The last ledger is then not open, even for statistics."""
+        self._fenced = False
+        """Whether the next entry starts a new ledger."""
         if self.terminated:
             self._current = self.ledgers[-1]
         else:
@@ -182,6 +185,8 @@ class ManagedLedger:
         """
         if self.terminated:
             raise Refused(pb.TopicTerminatedError, "Topic was already terminated")
+        if self._fenced:
+            self._open_next(now)
         self._storage.append(data)
         current, offset, size = self._current, self.next, len(data)
         entry = Entry(offset, current.id, current.entries, data)
@@ -342,6 +347,10 @@ class ManagedLedger:
             return
         self._open_next(now)
 
+    def fence(self) -> None:
+        """Start a new ledger with the next entry, because BookKeeper refuses more entries in a fenced ledger."""
+        self._fenced = True
+
     def terminate(self, now: int) -> tuple[int, int]:
         """Accept no more entries. Return the last confirmed entry, which is now in the last ledger (asyncTerminate)."""
         if not self.terminated:
@@ -422,6 +431,7 @@ class ManagedLedger:
         self._current = ledger = Ledger(self._new_ledger_id(), self.next, now)
         self.ledgers.append(ledger)
         self._by_id[ledger.id] = ledger
+        self._fenced = False
         settings = self._settings
         self._full_entries = settings.managedLedgerMaxEntriesPerLedger
         self._full_size = settings.managedLedgerMaxSizePerLedgerMbytes * _MEGABYTE

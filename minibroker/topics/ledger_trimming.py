@@ -27,13 +27,13 @@ class LedgerTrimming:
     def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
         self._topic = topic
         self._ledger = ledger
-        self._checked = 1
-        """The number of ledgers at the last check."""
+        self._checked = ledger.ledgers[-1].id
+        """The id of the last ledger at the last check."""
 
     @property
     def due(self) -> bool:
         """Whether a ledger was closed since the last check."""
-        return len(self._ledger.ledgers) != self._checked
+        return self._ledger.ledgers[-1].id != self._checked
 
     def ledger_closed(self) -> None:
         """Move the cursors, and delete ledgers."""
@@ -42,7 +42,7 @@ class LedgerTrimming:
 
     def unloaded(self) -> None:
         """Move the cursors of a topic that was loaded again. Ledgers are only deleted if a cursor has moved."""
-        self._checked = len(self._ledger.ledgers)
+        self._checked = self._ledger.ledgers[-1].id
         if self._skip_closed_ledgers():
             self.trim()
 
@@ -61,7 +61,7 @@ class LedgerTrimming:
         minutes = 0 if all_closed else topic.effective("defaultRetentionTimeInMinutes")
         megabytes = 0 if all_closed else topic.effective("defaultRetentionSizeInMB")
         ledger.trim(min(mark_delete_positions(topic), default=None), minutes, megabytes, topic.broker.now)
-        self._checked = len(ledger.ledgers)
+        self._checked = ledger.ledgers[-1].id
         for one in topic.subscriptions.values():
             if one.cursor is not None and one.cursor.mark_delete < ledger.first - 1:
                 topic.broker.schedule(one)

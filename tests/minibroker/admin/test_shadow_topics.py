@@ -35,6 +35,18 @@ def test_messages_have_the_ids_of_the_source(world, stage):
     assert len(world.broker.topics[SHADOW].ledger.read(0, 10, 1000)) == 2
 
 
+def test_the_source_starts_a_new_ledger_when_its_shadow_topic_has_been_loaded(world, rest):
+    """The shadow topic opens the ledger with recovery. Without subscriptions, the closed ledger is deleted."""
+    producer = world.client()
+    producer.producer("t")
+    [before] = places(producer.publish("m0"))
+    assert rest("PUT", f"{REST}/s", {"PULSAR.SHADOW_SOURCE": SOURCE}).status == 204
+    assert rest("GET", f"{REST}/t/internalStats").json["currentLedgerEntries"] == 1
+    [after] = places(producer.publish("m1"))
+    assert after == (after[0], 0) and after[0] > before[0]
+    assert [one["ledgerId"] for one in rest("GET", f"{REST}/t/internalStats").json["ledgers"]] == [after[0]]
+
+
 def test_the_size_is_that_of_the_replicated_metadata(world, rest, stage):
     stage[0].publish("m0" * 100)
     stats = rest("GET", f"{REST}/s/stats").json

@@ -123,6 +123,7 @@ def test_schemas_keep_their_versions_and_deletions(make_world: Any) -> None:
 def test_a_shadow_topic_contains_the_entries_of_its_source(make_world: Any) -> None:
     world = make_world()
     client = world.client()
+    client.subscribe()
     client.producer()
     client.publish("a")
     source = "persistent://public/default/t"

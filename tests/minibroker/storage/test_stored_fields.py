@@ -42,7 +42,7 @@ FIELDS: dict[type, tuple[str, str]] = {
     ManagedLedger: (
         "ledgers next terminated _storage",
         "name first followers last_add_ms closed entries_read young_entries old_entries _by_id _cache _current "
-        "_deleted_up_to _full_at _full_entries _full_size _loaded_at _min_age _new_ledger_id _settings",
+        "_deleted_up_to _fenced _full_at _full_entries _full_size _loaded_at _min_age _new_ledger_id _settings",
     ),
     ManagedCursor: (
         "name mark_delete properties ack_sets _pages",
