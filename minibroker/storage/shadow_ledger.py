@@ -6,8 +6,8 @@ Rules of this file (ShadowManagedLedgerImpl, 4.2.4)
 3. Its sizes are those of the messages that the replicator sends, until the source closes the ledger. The counter of
    entries in the last ledger is the id of the last entry.
 4. It is never terminated, even if the source is.
-5. When it is loaded after its source, it opens the open ledger of the source with recovery
-   (ManagedLedgerImpl.initialize). BookKeeper fences this ledger. The source starts a new ledger with its next entry.
+5. When it is loaded, it opens the last ledger of the source with recovery (ManagedLedgerImpl.initialize). BookKeeper
+   fences this ledger. The source, which this broker always loads first, starts a new ledger with its next entry.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ class ShadowManagedLedger(ManagedLedger):
 
     __slots__ = ("_source",)
 
-    def __init__(self, name: str, source: ManagedLedger, now: int, *, fence: bool) -> None:
-        """``fence`` states whether the source was loaded before."""
+    def __init__(self, name: str, source: ManagedLedger, now: int) -> None:
         self.name = name
         self._source = source
         self._by_id, self.ledgers = {}, []
@@ -51,8 +50,6 @@ class ShadowManagedLedger(ManagedLedger):
         self._deleted_up_to = None
         self.first = self.next = source.first
         self._reload()
-        if fence:
-            source.fence()
         source.followers.append(self)
         self._current.created_ms = now
 
@@ -64,6 +61,7 @@ class ShadowManagedLedger(ManagedLedger):
         self._count(self._source.next)
         self._current.size = self._source.ledgers[-1].size
         self._loaded_at = self.next
+        self._source.fence()
 
     def follow(self) -> None:
         """Copy new, closed and deleted ledgers of the source (processSourceManagedLedgerInfo)."""
@@ -120,7 +118,6 @@ class ShadowManagedLedger(ManagedLedger):
         """Load the ledgers of the source again, as an unload does."""
         self._deleted_up_to = None
         self._reload()
-        self._source.fence()
 
     def roll_if_full(self, now: int) -> None:
         """Do nothing: only the source closes ledgers."""

@@ -19,11 +19,10 @@ def open_ledger(topic: Topic) -> ManagedLedger:
     """Return the ledger of a topic. Raises Refused (PersistenceError) if the source of a shadow topic is missing."""
     broker, name = topic.broker, topic.name
     if topic.shadow_source is not None:
-        loaded = str(topic.shadow_source) in broker.topics
         source = broker.load_topic(topic.shadow_source)
         if source is None or source.ledger is None:
             raise Refused(pb.PersistenceError, "Managed ledger not found")
-        return ShadowManagedLedger(str(name), source.ledger, broker.now, fence=loaded)
+        return ShadowManagedLedger(str(name), source.ledger, broker.now)
     if topic.documents is not None:
         return topic.documents.open_ledger(broker, name)
     storage = broker.storage.open(0)

@@ -43,7 +43,8 @@ def test_the_source_starts_a_new_ledger_when_its_shadow_topic_has_been_loaded(wo
     assert rest("PUT", f"{REST}/s", {"PULSAR.SHADOW_SOURCE": SOURCE}).status == 204
     assert rest("GET", f"{REST}/t/internalStats").json["currentLedgerEntries"] == 1
     [after] = places(producer.publish("m1"))
-    assert after == (after[0], 0) and after[0] > before[0]
+    assert after == (after[0], 0)
+    assert after[0] > before[0]
     assert [one["ledgerId"] for one in rest("GET", f"{REST}/t/internalStats").json["ledgers"]] == [after[0]]
 
 
