@@ -60,7 +60,6 @@ class Acks:
             discarded.add(frame.time_ns, frame.number, count=max(effects.messages, len(ids)))
         if request >= 0:
             self._open[frame.number] = (consumer, effects.acks, effects.acknowledged, frame.time_ns)
-            consumer.subscription.open_acks.add(frame.number)
             if len(self._open) > MAX_OPEN_ACKS:
                 self._forget(next(iter(self._open)))
         else:
@@ -73,7 +72,6 @@ class Acks:
         if pending is None:
             return
         consumer, acks, settled, _ = pending
-        consumer.subscription.open_acks.discard(facts.request_number)
         frame, error = facts.frame, facts.command.get("pulsar.ackResponse.error", "")
         if error:
             text = facts.command.get("pulsar.ackResponse.message", "")
@@ -119,7 +117,6 @@ class Acks:
 
     def _forget(self, number: int) -> None:
         consumer, _, settled, _ = self._open.pop(number)
-        consumer.subscription.open_acks.discard(number)
         for at in settled:
             self._lifecycles.remove_if_acknowledged(consumer.subscription.topic, at)
 

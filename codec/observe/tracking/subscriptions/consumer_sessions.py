@@ -275,6 +275,7 @@ class ConsumerSessions:
         subscription.had_consumer = True
         subscription.last_ns = time_ns
         if len(subscription.attached) == 1:
+            subscription.attached_frame = frame
             open_cursor(subscription, record)
 
     def _leave(self, consumer: AttachedConsumer, end: str, time_ns: int, frame: int) -> None:

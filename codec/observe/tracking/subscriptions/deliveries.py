@@ -4,9 +4,12 @@ Rules of this file
 1. Entries are read in order. The broker itself acknowledges entries that the dispatcher skips: transaction markers,
    messages of aborted transactions, and unknown entries. It also acknowledges any entry that an Exclusive or Failover
    consumer does not receive, unless the consumer reads only some keys or a compacted topic.
-2. If an acknowledged entry is delivered again, the broker has not acknowledged it: the ACK was lost or late, or the
-   cursor was reset. An ACK captured less than RACE_NS before the delivery, or without its response so far, still
-   counts: the broker sent the message before it processed the ACK. An ACK before a reset does not.
+2. If an acknowledged entry is delivered again, the cursor was reset, or the broker sent the message before it processed
+   the ACK. The broker closes all consumers of a subscription when it resets the cursor or loses an ACK. An ACK since
+   which consumers are attached therefore still counts, however late the message is captured: output waits for a commit
+   or for a client that reads slowly. Earlier ACKs do not count. A message without an ack set can also come from a
+   broker that ignores ack sets (acknowledgmentAtBatchIndexLevelEnabled, off by default before 4.1): an ACK of a part
+   of a batch then counts only if it is captured less than RACE_NS before the message.
 3. The broker sent a message with an earlier consumer epoch before it processed the last request for redelivery. It
    sends the entry again.
 """
@@ -45,9 +48,9 @@ from pcli.codec.wire.bits import left_of, set_of
 
 __all__ = ["RACE_NS", "deliver"]
 
-RACE_NS: Final = 5_000_000
-"""Maximum time in ns between an ACK and a delivery of the same entry that the broker sent before it processed the
-ACK."""
+RACE_NS: Final = 100_000_000
+"""Maximum time in ns between an ACK of a part of a batch and the capture of a MESSAGE without an ack set that the
+broker sent before it processed the ACK."""
 
 _MOST_PASSED_OVER: Final = 10_000
 """Maximum number of entries between two deliveries whose messages are counted."""
@@ -110,13 +113,13 @@ def _update_ack_set(
     subscription.pending_sets.pop(at, None)
     bits = set_of(words) if words else NO_BITS
     past = lifecycle.deliveries.get(subscription.record.name)
-    for ack in past[-1].acks if past else ():
-        if (
-            ack.kind != "transaction"
-            and not ack.error
-            and ack.frame > subscription.reset[0]
-            and (now_ns - ack.time_ns < RACE_NS or ack.frame in subscription.open_acks)
-        ):
+    acks, done = past[-1].acks if past else (), subscription.ack_frames.get(at, 0)
+    since = max(subscription.attached_frame, subscription.reset[0])
+    if done > since and not words and all(ack.frame != done for ack in acks):
+        return True  # acknowledged before this subscription has received it
+    for ack in acks:
+        counts = words or not left_of(ack.bits, lifecycle.messages) or now_ns - ack.time_ns < RACE_NS
+        if counts and ack.frame > since and ack.kind != "transaction" and not ack.error:
             bits &= ack.bits
     if bits == NO_BITS:
         return False

@@ -107,6 +107,7 @@ class SubscriptionState:
         "acked",
         "ambiguous_acks",
         "attached",
+        "attached_frame",
         "base",
         "current_second",
         "had_consumer",
@@ -116,7 +117,6 @@ class SubscriptionState:
         "last_ns",
         "lowest",
         "mark_delete",
-        "open_acks",
         "open_seeks",
         "opened",
         "pending_acks",
@@ -148,6 +148,8 @@ class SubscriptionState:
         """Whether messages are acknowledged individually and unacked messages are counted."""
         self.attached: list[AttachedConsumer] = []
         """Attached consumers."""
+        self.attached_frame = 0
+        """The frame since which consumers are attached without interruption: the cursor was not reset."""
         self.unidentified = False
         """Whether the SUBSCRIBE is missing. If it is, the tracker has assigned the name of the subscription."""
         self.opened = False
@@ -192,8 +194,6 @@ class SubscriptionState:
         self.lowest: Position = (1 << 62, 0)
         self.highest: Position = (-1, -1)
         """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
-        self.open_acks: set[int] = set()
-        """Frames of ACKs whose response is not captured so far."""
         self.open_seeks: dict[int, tuple[Position, int] | None] = {}
         """SEEKs without a response: frame to position and ack set of the batch (-1 for all), or None for a SEEK by
         time."""
