@@ -181,6 +181,20 @@ def send_after_the_end(s):
         p.send(f"after {action}")
 
 
+def first_send_after_the_abort(s):
+    """The abort of a transaction without messages leaves no trace: its later messages hide all others."""
+    tc, p, c = _txn(s, "p", "c")
+    t = s.topic()
+    p.producer(t)
+    c.subscribe(t)
+    c.flow(100)
+    txn = _begin(tc)
+    _produces(tc, t, txn)
+    _end(tc, txn, "ABORT")
+    p.send("late", txn=txn)
+    p.send("after")
+
+
 def low_water_mark(s):
     """The low water mark of END_TXN_ON_PARTITION aborts older transactions and refuses their messages."""
     p, c = s.connect("p", "c")

@@ -63,6 +63,23 @@ class TransactionEnds:
                 if commit:
                     self.committed.setdefault(txn, frame.index)
 
+    def hidden_from(self, history: History, topic: str) -> int:
+        """Return the offset from which messages of a transaction that was timed out before hide a topic's entries.
+
+        The abort of a transaction without messages leaves no trace: the topic opens the transaction again (verified on
+        4.2.4).
+        """
+        late = {
+            frame.contents.transaction
+            for frame in history.frames
+            if frame.name == "SEND"
+            and frame.contents is not None
+            and frame.contents.transaction is not None
+            and self.is_timed_out(frame.contents.transaction, frame.time)
+        }
+        entries = history.stored.get(topic, ())
+        return min((one.offset for one in entries if one.contents.transaction in late), default=1 << 62)
+
     def may_be_committed(self, txn: tuple[int, int] | None, index: int) -> bool:
         """Return whether a commit was requested before a frame."""
         return txn is not None and self.commit_requested.get(txn, 1 << 62) < index
