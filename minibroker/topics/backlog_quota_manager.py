@@ -102,8 +102,8 @@ class BacklogQuotaManager:
         limit = self.limit_size()
         if limit < 0 or self._topic.effective_policies.system:
             return False
-        slowest = self._slowest()
-        return (0 if slowest is None else self._backlog_size(slowest[1])) >= limit
+        cursor = self._slowest_cursor()
+        return (0 if cursor is None else self._backlog_size(cursor)) >= limit
 
     def _is_age_exceeded(self) -> bool:
         limit = self.limit_time()
@@ -113,6 +113,13 @@ class BacklogQuotaManager:
 
     def _backlog_size(self, cursor: ManagedCursor) -> int:
         return backlog_size(self._ledger, cursor.mark_delete)
+
+    def _slowest_cursor(self) -> ManagedCursor | None:
+        """Return the slowest durable cursor, or None. The cursor of deduplication precedes others at its position."""
+        snapshot = self._topic.deduplication_snapshot
+        cursors = [] if snapshot is None else [snapshot.cursor]
+        cursors += [one.cursor for one in self._topic.subscriptions.values() if one.cursor is not None and one.durable]
+        return min(cursors, key=lambda one: one.mark_delete, default=None)
 
     def _slowest(self, tie: Subscription | None = None) -> tuple[Subscription, ManagedCursor] | None:
         """Return the slowest durable subscription and its cursor, or None. ``tie`` precedes others at its position."""
@@ -127,17 +134,16 @@ class BacklogQuotaManager:
 
     def _update_oldest(self) -> None:
         """Find the oldest position again if the slowest cursor has moved (updateOldPositionInfo)."""
-        slowest = self._slowest()
-        if slowest is None or not any(one.backlog for one in self._topic.subscriptions.values()):
+        cursor = self._slowest_cursor()
+        if cursor is None or not any(one.backlog for one in self._topic.subscriptions.values()):
             self.oldest = None
             return
-        subscription, cursor = slowest
         known = self.oldest
         if known is not None and known.mark_delete == cursor.mark_delete >= self._ledger.first - 1:
             published: int | None = known.published
         else:
             published = self._published(cursor.mark_delete + 1)
-        self.oldest = None if published is None else OldestPosition(cursor.mark_delete, subscription.name, published)
+        self.oldest = None if published is None else OldestPosition(cursor.mark_delete, cursor.name, published)
 
     def _published(self, offset: int) -> int | None:
         """Return the time from which the age of an entry is counted, or None if the entry has no age."""

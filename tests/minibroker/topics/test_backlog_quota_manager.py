@@ -49,6 +49,17 @@ def make_scene(make_world):
     return make
 
 
+def test_the_cursor_of_deduplication_can_be_the_slowest_one(make_scene):
+    """It is a durable cursor, and is created before the subscriptions (ManagedCursorContainer)."""
+    scene = make_scene("sub", brokerDeduplicationEnabled=True, preciseTimeBasedBacklogQuotaCheck=True)
+    scene.publish(2)
+    scene.world.advance(1000)
+    assert topic_stats(scene.topic)["oldestBacklogMessageSubscriptionName"] == "pulsar.dedup"
+    scene.quota(size=150)
+    scene.cursors["sub"].mark_delete_to(1)
+    assert scene.refusal() == pb.ProducerBlockedQuotaExceededException
+
+
 @pytest.mark.parametrize(
     "settings", [{"backlogQuotaDefaultLimitBytes": 150}, {"backlogQuotaDefaultLimitGB": 150 / (1 << 30)}]
 )
