@@ -167,44 +167,57 @@ def non_persistent(s):
 
 
 def shadow(s):
-    """A shadow topic has the messages of its source; its cursor remains; its replicator continues."""
-    t = s.topic()
-    p, c = s.connect("p", "c")
+    """A shadow topic has the messages of its source; its cursor remains; its replicator continues.
+
+    A real broker loads the topics of a namespace bundle in no particular order, and a shadow topic that is loaded after
+    its source fences the open ledger of the source. The two topics are therefore in different namespaces, the shadow
+    topic is loaded first, and the subscription "keep" prevents that a closed ledger is deleted.
+    """
+    t = s.topic(ns=s.namespace())
+    p, c, d = s.connect("p", "c", "d")
     p.producer(t)
-    sh = s.topic("shadow", lookup=False)
+    d.subscribe(t, "keep")
+    sh = s.topic("shadow", ns=s.namespace(), lookup=False)
     s.admin("PUT", s.path(sh), {"PULSAR.SHADOW_SOURCE": t})
     s.look_up(sh)
     s.admin("PUT", s.path(t, "/shadowTopics"), [sh])
     s.admin("GET", s.path(sh, "/stats"), show=["publishers.#"], until=lambda a: a["publishers"])
     c.subscribe(sh)
     p.send("m0", "m1")
-    s.wait(1)
     s.receive(c, 2)
     c.ack(c.received()[0])
-    s.wait(1.2)
     s.restart()
-    p, c = _after(s, t, "p2", "c2")
-    s.look_up(sh)
-    s.admin("GET", s.path(t, "/shadowTopics"), show=[""])
+    p, c = _after(s, sh, "p2", "c2")
     c.subscribe(sh)
     s.receive(c, 1)
+    s.look_up(t)
     p.producer(t, name="p1")
     s.admin("GET", s.path(sh, "/stats"), show=["publishers.#"], until=lambda a: a["publishers"])
+    s.admin("GET", s.path(t, "/shadowTopics"), show=[""])
     p.send("m2", producer_name="p1", seq=10)
     s.receive(c, 2)
-    # The size of a replicated message depends on the number of digits of its ledger id.
-    shown = ["numberOfEntries", "entriesAddedCounter", "ledgers.#", "cursors.sub.individuallyDeletedMessages"]
+    # The size of a replicated message depends on the number of digits of its ledger id. The shadow topic also lists a
+    # fenced ledger without entries.
+    shown = ["numberOfEntries", "entriesAddedCounter", "cursors.sub.individuallyDeletedMessages"]
     s.admin("GET", s.path(sh, "/internalStats"), show=shown)
     s.show(t, "/internalStats")
+
+
+shadow.not_compared = {
+    "KILL": "A real broker restores different entries from run to run. It opens the last ledger of the source without "
+    "recovery (ShadowManagedLedgerImpl.doInitialize), so the end of the shadow topic is the last add confirmed that "
+    "BookKeeper stored before the end of the process, until the source has recovered the ledger. If the end is before "
+    "the mark-delete position, acknowledged messages are delivered again."
+}
 
 
 def list_of_topics(s):
     """Topics, subscriptions and namespaces in lists."""
     ns = s.namespace()
     t, u = s.topic(ns=ns), s.topic("u", ns=ns)
-    c = s.connect("c")
+    c, d = s.connect("c", "d")
     c.subscribe(t)
-    c.subscribe(u, id=2)
+    d.subscribe(u)
     s.restart()
     s.look_up(t)
     s.admin("GET", f"/admin/v2/persistent/{ns}", show=[""])
