@@ -47,12 +47,12 @@ def _concerns_divided_batch(frame: WireFrame) -> bool:
     if batch is None:
         return False
     if frame.name == "MESSAGE":
-        ids = [frame.body.message_id]
-    elif frame.name == "REDELIVER_UNACKNOWLEDGED_MESSAGES":
-        ids = frame.body.message_ids
-    else:
-        return frame.name == "FLOW"
-    return [(one.ledgerId, one.entryId) for one in ids] == [batch]
+        return (frame.body.message_id.ledgerId, frame.body.message_id.entryId) == batch
+    if frame.name == "REDELIVER_UNACKNOWLEDGED_MESSAGES":
+        # Consumers of Exclusive and Failover subscriptions request the redelivery of all unacknowledged messages.
+        wanted = [batch] if frame.session.individual else []
+        return [(one.ledgerId, one.entryId) for one in frame.body.message_ids] == wanted
+    return frame.name == "FLOW"
 
 
 def no_program_fails(run: Run) -> Iterator[Violation]:
