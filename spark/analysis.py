@@ -11,7 +11,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
@@ -25,7 +25,7 @@ from pcli.spark.input.checked_plan import planned, strict_error
 from pcli.spark.input.read_plan import Plan
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.count_permits import count_permits
-from pcli.spark.stages.incremental import IncrementalState, keep, kept_of, read_new, with_missing_files
+from pcli.spark.stages.incremental import IncrementalState, is_unchanged, keep, kept_of, read_new, with_missing_files
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
 from pcli.spark.stages.list_frames import list_frames
 from pcli.spark.stages.merge_lifecycles import collect_small_tables, merge_exchanges, merge_messages
@@ -68,11 +68,11 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
         troubles = troubles_of(captures)
         if request.strict and troubles:
             raise CaptureError(strict_error([(path, error) for path, _, error in troubles]))
-        state = {} if kept is None else keep(run, kept)
-        if kept is not None and _nothing_new(store, run, tables, captures, state):
+        if kept is not None and is_unchanged(run, kept) and _nothing_new(store, run, tables, captures):
             run.abandon()
             return summary_of(store, run.base, changed=False)
         made = _make(request, engine, run, captures, readings)
+        state = {} if kept is None else keep(run, kept, readings)
         keep_days = _keep_days(request)
         completed = run.commit(made, tables, request=_recorded(request), state=state, keep_days=keep_days)
     except BaseException:
@@ -92,12 +92,9 @@ def _keep_days(request: Request) -> float:
     return 0 if request.incremental else KEEP_DAYS
 
 
-def _nothing_new(
-    store: Store, run: OpenRun, tables: Sequence[Table], captures: pa.Table, state: Mapping[str, str]
-) -> bool:
-    """Return whether an incremental run has read no file, and the tables of the last run are those of the request."""
-    names = tuple(table.name for table in tables)
-    if run.base.names != names or set(run.base.state) != set(state.values()):
+def _nothing_new(store: Store, run: OpenRun, tables: Sequence[Table], captures: pa.Table) -> bool:
+    """Return whether the last run wrote the requested tables and found the same captures."""
+    if run.base.names != tuple(table.name for table in tables):
         return False
     return bool(StoredTables(store).read("captures").equals(in_order(TABLES["captures"], captures)))
 

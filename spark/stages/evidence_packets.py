@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import accumulate
 
@@ -32,14 +32,26 @@ def places_of_evidence(
     numbers: Longs = np.unique(pc.list_flatten(findings["frames"]).to_numpy(zero_copy_only=False).astype(np.int64))
     if not len(numbers):
         return {}
-    sizes = [size_of([split], "packets") for split in reading.splits]
-    found = engine.map("evidence", partial(_packets, staging, numbers), reading.splits, sizes=sizes)
+    splits = list(_splits_with(reading.splits, numbers))
+    sizes = [size_of([split], "packets") for split in splits]
+    found = engine.map("evidence", partial(_packets, staging, numbers), splits, sizes=sizes)
     before, parts = _packets_before(reading), reading.recording.parts
     places = {}
     for number, packet, time_ns in (row for rows in found for row in rows):
         part = bisect_left(before, packet, 1, len(parts)) - 1
         places[number] = FramePlace(parts[part].found.path, 0 if cut else packet - before[part], time_ns)
     return places
+
+
+def _splits_with(splits: Iterable[SplitParts], numbers: Longs) -> Iterator[SplitParts]:
+    """Yield the splits that contain any of these frames; the numbers are sorted."""
+    before = 0
+    for split in splits:
+        after = before + split.counted.frames
+        low, high = np.searchsorted(numbers, [before, after], side="right")
+        if low < high:
+            yield split
+        before = after
 
 
 def _packets(staging: Staging, numbers: Longs, split: SplitParts) -> list[tuple[int, int, int]]:

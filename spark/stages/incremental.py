@@ -2,7 +2,8 @@
 
 Steps
 - The reader's state after each of the last files and the tables of every split are kept. A file that follows all
-  earlier files is read from the last state. The remaining stages use the tables of old and new files.
+  earlier files is read from the last state. The observation of connections continues in the same way
+  (kept_observations.py). The remaining stages use the tables of old and new files.
 - Results from the end of the recording are not kept, because files may follow.
 - If a file arrived late and precedes other files, or has changed (it was still being written), it is read together with
   all files after it, from the last state before it. These files must still exist.
@@ -18,7 +19,7 @@ Rules of this file
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from itertools import takewhile
@@ -29,6 +30,7 @@ from pcli.codec.errors import LocalError
 from pcli.spark.engine import Engine
 from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
 from pcli.spark.request import Request, RequiredData
+from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.kept_values import dump, load
 from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
 from pcli.spark.stages.read_sequentially import Checkpoint, read_in_order
@@ -38,7 +40,7 @@ from pcli.spark.tables.run_commit import OpenRun
 from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["IncrementalState", "keep", "kept_of", "read_new", "with_missing_files"]
+__all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
 _STATE: Final = "_state"
 _INDEX: Final = "index"
@@ -58,6 +60,14 @@ class KeptRecording:
     positions: dict[int, int] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
     """Names of the files that contain the reader's state, by the number of captures read before the state was kept."""
+    observations: list[KeptObservations] = field(default_factory=list)
+    """The states of the observed groups after the last runs, in order."""
+
+    def paths(self) -> Iterator[str]:
+        """Yield the paths of all files that contain kept data."""
+        yield from (part.path for split in self.splits for some in split.tables.values() for part in some)
+        yield from self.checkpoints.values()
+        yield from (group.path for one in self.observations for group in one.groups)
 
 
 @dataclass(slots=True)
@@ -171,18 +181,29 @@ def read_new(
     )
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
     newest = sorted(checkpoints)[-_CHECKPOINTS:]
+    observations = [one for one in old.observations if one.parts <= same]
     kept.recordings[recording.cluster] = KeptRecording(
         [_noted(entry) for entry in recording.parts],
         list(read.splits),
         read.positions,
         {count: checkpoints[count] for count in newest},
+        observations,
     )
-    return as_read(recording, read)
+    reading = as_read(recording, read)
+    reading.observed = observations[-1] if observations else KeptObservations()
+    return reading
 
 
-def keep(run: OpenRun, kept: IncrementalState) -> dict[str, str]:
+def is_unchanged(run: OpenRun, kept: IncrementalState) -> bool:
+    """Return whether no file was read."""
+    paths = {path for one in kept.recordings.values() for path in one.paths()}
+    return paths <= set(run.base.state)
+
+
+def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]) -> dict[str, str]:
     """Return the current and final paths of the files for the next run, for `Run.commit`."""
     files: dict[str, str] = {}
+    observed = {reading.recording.cluster: reading.observed for reading in readings}
 
     def moved(path: str) -> str:
         """Return the final path of a file in the state. A file that is already in the state keeps its path."""
@@ -197,9 +218,14 @@ def keep(run: OpenRun, kept: IncrementalState) -> dict[str, str]:
             placed = {name: [replace(part, path=moved(part.path)) for part in some] for name, some in tables}
             splits.append(replace(split, tables=placed))
         checkpoints = {count: moved(name) for count, name in one.checkpoints.items()}
-        moved_state.recordings[cluster] = replace(one, splits=splits, checkpoints=checkpoints)
-    if all(path == name for path, name in files.items()) and set(files) <= set(run.base.state):
-        return {name: name for name in run.base.state}  # no file was read
+        states = {known.parts: known for known in (*one.observations, observed.get(cluster)) if known is not None}
+        observations = [
+            replace(known, groups=[replace(group, path=moved(group.path)) for group in known.groups])
+            for known in list(states.values())[-_CHECKPOINTS:]
+        ]
+        moved_state.recordings[cluster] = replace(
+            one, splits=splits, checkpoints=checkpoints, observations=observations
+        )
     index = write_bytes(run.staging, f"{_INDEX}-{uuid.uuid4().hex}", dump(moved_state))
     moved(index)
     return files

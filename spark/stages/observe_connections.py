@@ -10,16 +10,19 @@ Rules of this file
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pcli.codec.errors import LocalError
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import groups_of, packed
@@ -27,16 +30,18 @@ from pcli.spark.columnar.observation.finding_table import with_places
 from pcli.spark.columnar.observation.group_division import Division, divide
 from pcli.spark.columnar.observation.observation_schemas import INNER
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
-from pcli.spark.columnar.observation.observe_group import conclude, observe, observe_links
+from pcli.spark.columnar.observation.observe_group import conclude, new_group, observe, observe_links
 from pcli.spark.columnar.observation.recording_context import Recording, recording_of
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.evidence_packets import places_of_evidence
+from pcli.spark.stages.kept_observations import KeptGroup, KeptObservations, continued_groups, kept_streams
+from pcli.spark.stages.kept_values import dump, load
 from pcli.spark.stages.observe_topics import observe_topic_parts
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging, write_bytes, write_rows
 
 __all__ = ["observe_recording"]
 
@@ -45,6 +50,10 @@ _LARGE: int = 3_000_000
 
 _PART: int = 1_000_000
 """Number of frames in each part of a divided group's topics."""
+
+_NEW, _OLD, _END = "new", "old", "end"
+"""Kinds of items: rows that the kept states do not contain, rows that they contain, and rows that are valid only if no
+file follows."""
 
 _Tables = dict[str, pa.RecordBatch]
 
@@ -59,6 +68,10 @@ class _Facts:
     """The bucket of each connection's group."""
     divided: frozenset[int]
     """Buckets of connections whose topics are observed separately."""
+    keeps: bool
+    """Whether the states of the groups are kept for the next run."""
+    continued: dict[int, KeptGroup]
+    """The kept groups that are continued, by bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,17 @@ class _Item:
     """The split, or None if the item has only ``rows``."""
     rank: int
     rows: pa.Table
+    kind: str = _NEW
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The result of one task."""
+
+    tables: _Tables
+    bucket: int
+    path: str
+    """Path of the file with the state of the group; empty if it is not kept."""
 
 
 def observe_recording(
@@ -100,21 +124,62 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     recording = recording_of(
         (one for some in recording_events for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
     )
-    groups, division = _groups(engine, staging, reading, frames)
+    groups, division, continued = _groups(engine, staging, reading, frames)
     buckets, size = _buckets(groups)
     divided = frozenset(buckets[list(division.links)].tolist())
-    facts = engine.share(_Facts(cluster, recording, buckets, divided))
-    items = [_Item(None, 0, _table(stream_rows(reading.streams.values())))]
-    items += [
-        _Item(split, rank, _table(note_and_end_rows(some)))
-        for rank, (split, some) in enumerate(zip(reading.splits, recording_events), 1)
-    ]
-    sizes = [1, *(size_of([split], "heads") for split in reading.splits)]
-    given = engine.exchange("observe", partial(_cut, staging, facts), items, size, partial(_join, facts), sizes=sizes)
+    by_bucket = {int(buckets[group]): one for group, one in continued.items()}
+    facts = engine.share(_Facts(cluster, recording, buckets, divided, reading.observed is not None, by_bucket))
+    items = _items(reading, recording_events, groups, len(continued))
+    sizes = [1 if item.split is None else size_of([item.split], "heads") for item in items]
+    cut, join = partial(_cut, staging, facts), partial(_join, staging, facts)
+    results = engine.exchange("observe", cut, items, size, join, sizes=sizes)
+    if reading.observed is not None:
+        reading.observed = _kept(reading, recording_events, frames, buckets, results)
+    given = [one.tables for one in results]
     if division.links:
         events = [one.pop("link_events") for one in given if "link_events" in one]
         given += observe_topic_parts(engine, staging, reading, recording, division, events)
     return _joined(given, recording, cluster)
+
+
+def _items(
+    reading: ReadRecording, recording_events: Sequence[list[RecordingEvent]], groups: Mapping[int, int], continued: int
+) -> list[_Item]:
+    """Return the rows of connections, and the splits with rows that are not in the state of their group.
+
+    ``continued`` is the number of groups that continue a kept group.
+    """
+    kept = reading.observed or KeptObservations()
+    items = [
+        _Item(split, rank, _table(note_and_end_rows(some)), _OLD if split.part < kept.parts else _NEW)
+        for rank, (split, some) in enumerate(zip(reading.splits, recording_events), 1)
+    ]
+    if reading.observed is not None:
+        items[-1] = replace(items[-1], kind=_END)
+    # Connections that are in no kept group have no rows in old splits.
+    given = [item for item in items if item.kind != _OLD] if continued == len(kept.groups) else items
+    used = {number for item in given if item.split is not None for number in item.split.frames}
+    used |= {int(number) for item in given for number in item.rows["stream"].to_pylist()}
+    if reading.observed is not None:
+        used |= set(groups.values())  # every group needs a row
+    return [_Item(None, 0, _table(stream_rows(reading.streams[number] for number in sorted(used)))), *given]
+
+
+def _kept(
+    reading: ReadRecording,
+    recording_events: Sequence[list[RecordingEvent]],
+    frames: Mapping[int, int],
+    buckets: Longs,
+    results: Sequence[_Result],
+) -> KeptObservations:
+    """Return the states of all groups."""
+    used = {one.item.stream.number for some in recording_events for one in some if one.item.stream is not None}
+    paths = {one.bucket: one.path for one in results}
+    streams: dict[int, dict[int, tuple[Any, ...]]] = {}
+    for number, values in kept_streams(reading.streams, used | frames.keys()).items():
+        streams.setdefault(int(buckets[number]), {})[number] = values
+    kept = [KeptGroup(some, paths[bucket]) for bucket, some in sorted(streams.items())]
+    return KeptObservations(len(reading.recording.parts), kept)
 
 
 def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]]:
@@ -128,11 +193,18 @@ def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]
 
 def _groups(
     engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int]
-) -> tuple[dict[int, int], Division]:
-    """Return the group of each connection (or its part if the group is divided), and the division."""
+) -> tuple[dict[int, int], Division, dict[int, KeptGroup]]:
+    """Return the group of each connection (or its part if the group is divided), the division, and the kept groups.
+
+    In an incremental run, no group is divided, because the observation of the parts of a group cannot be continued.
+    """
     ties = [
         batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
     ]
+    if reading.observed is not None:
+        found = groups_of(ties, reading.streams)
+        groups, continued = continued_groups(found, reading.observed, reading.streams, frames)
+        return groups, Division(), continued
     groups = groups_of(ties, reading.streams, frames)
     sizes: Counter[int] = Counter()
     for stream, group in groups.items():
@@ -140,13 +212,13 @@ def _groups(
     large = {group for group, size in sizes.items() if size > _LARGE} if engine.parallel > 1 else set()
     streams = {number: stream for number, stream in reading.streams.items() if groups[number] in large}
     if not streams:
-        return groups, Division()
+        return groups, Division(), {}
     table = pa.Table.from_batches(ties)
     ours = table.filter(pc.is_in(table["stream"], pa.array(list(streams), pa.int64())))
     division = divide(ours.to_batches(), streams, frames, _PART)
     if division.heaviest > sum(sizes[group] for group in large) / 2:
-        return groups, Division()
-    return groups | packed(division.links, frames), division
+        return groups, Division(), {}
+    return groups | packed(division.links, frames), division, {}
 
 
 def _buckets(groups: Mapping[int, int]) -> tuple[Longs, int]:
@@ -164,15 +236,47 @@ def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Block
     rows = pa.concat_tables([*tables, item.rows])
     buckets = facts.value.buckets[rows["stream"].to_numpy()]
     order = np.lexsort((rows["order"].to_numpy(), rows["place"].to_numpy(), buckets))
+    if item.kind == _OLD:
+        order = order[~np.isin(buckets[order], list(facts.value.continued))]
     buckets, rows = buckets[order], rows.take(pa.array(order))
-    yield from blocks(rows, buckets, item.rank)
+    yield from blocks(rows, buckets, item.rank, item.kind)
 
 
-def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Tables:
+def _join(staging: Staging, facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Result:
     """Return the tables of one group."""
     known = facts.value
+    if known.keeps:
+        return _observe_further(staging, known, bucket, rows)
     look = observe_links if bucket in known.divided else observe
-    return look((batch for _, batch in rows), known.recording, cluster=known.cluster)
+    return _Result(look((batch for _, batch in rows), known.recording, cluster=known.cluster), bucket, "")
+
+
+def _observe_further(
+    staging: Staging, known: _Facts, bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
+) -> _Result:
+    """Return the tables of one group, and keep its state before the rows at the end of the recording."""
+    kept = known.continued.get(bucket)
+    if kept is None:
+        group = new_group(known.recording)
+    else:
+        data = staging.store.read(kept.path)
+        if data is None:
+            raise LocalError(f"{staging.store.path(kept.path)}: missing; omit --incremental to read all files again")
+        group = load(data, staging.store.path(kept.path))
+        group.resume(known.recording)
+    paths: list[str] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        """Yield the rows. When a batch is requested, the group has processed all earlier rows."""
+        for kind, batch in rows:
+            if kind == _END and not paths:
+                paths.append(write_bytes(staging, f"observation-{uuid.uuid4().hex}", dump(group)))
+            yield batch
+        if not paths:
+            paths.append(write_bytes(staging, f"observation-{uuid.uuid4().hex}", dump(group)))
+
+    group.process_all(batches())
+    return _Result(group.tables(known.cluster), bucket, paths[0])
 
 
 def _joined(given: Sequence[_Tables], recording: Recording, cluster: str) -> dict[str, pa.Table]:

@@ -18,6 +18,7 @@ from pcli.spark.columnar.lifecycles.partial_renumbering import renumber_table
 from pcli.spark.engine import Engine, Progress
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.request import Request, RequiredData
+from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.read_in_parallel import ParallelReading, read_in_parallel
 from pcli.spark.stages.read_sequentially import ReadInOrder, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
@@ -45,6 +46,9 @@ class ReadRecording:
     """Second connections of proxied conversations; set when lifecycles are merged."""
     positions: dict[int, int] = field(default_factory=dict)
     """Number of bytes read from each part, after decompression."""
+    observed: KeptObservations | None = None
+    """The states of the groups that the observation continues, then those that it has reached before the end of the
+    recording; None if the run is not incremental."""
 
 
 def read_recording(

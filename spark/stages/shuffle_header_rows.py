@@ -18,9 +18,9 @@ _PIECE: Final = 1 << 16
 """Maximum number of rows in a piece."""
 
 
-def blocks(rows: pa.Table, buckets: Longs, rank: int) -> Iterator[Block]:
+def blocks(rows: pa.Table, buckets: Longs, rank: int, kind: str = "heads") -> Iterator[Block]:
     """Yield rows in pieces. The rows are sorted by bucket. ``buckets`` contains the bucket of each row."""
     edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
     for start, end in pairwise(edges):
         for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):
-            yield Block(int(buckets[start]), rank, "heads", batch)
+            yield Block(int(buckets[start]), rank, kind, batch)

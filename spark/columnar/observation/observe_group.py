@@ -6,6 +6,7 @@ Rules of this file
    were truncated earlier, and which servers use Pulsar.
 2. Rules about hosts and about the capture are not checked for a group: `conclude` checks them once, after all groups.
 3. The limits of Tracker and Observer apply to each group, so a group may keep records that a single Tracker would drop.
+4. A `Group` can be pickled between two rows and continued later (spark/stages/observation_state.py).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from pcli.spark.columnar.observation.record_columns import rows_of
 from pcli.spark.columnar.observation.recording_context import Recording, capture_part, whole
 from pcli.spark.columnar.observation.topic_tables import KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS, keys_of, topics_of
 
-__all__ = ["conclude", "observe", "observe_links", "observe_topics"]
+__all__ = ["Group", "conclude", "new_group", "observe", "observe_links", "observe_topics"]
 
 _T = TypeVar("_T", bound=Tracker)
 
@@ -54,16 +55,21 @@ def observe(
     ``batches`` contains the rows of HEADS of all connections in the group, sorted by place and order. ``only`` contains
     the names of the rules to apply; if it is empty, all rules are applied.
     """
-    group = _Group(recording, only, Tracker)
+    group = new_group(recording, only)
     group.process_all(batches)
     return group.tables(cluster)
+
+
+def new_group(recording: Recording, only: Collection[str] = ()) -> Group[Tracker]:
+    """Return a group without rows; ``only`` is that of `observe`."""
+    return Group(recording, only, Tracker)
 
 
 def observe_links(
     batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
 ) -> dict[str, pa.RecordBatch]:
     """Return the tables of a part of the connections (group_division.py), with LINK_EVENTS but no tables of topics."""
-    group = _Group(recording, only, LinkTracker)
+    group = Group(recording, only, LinkTracker)
     group.process_all(batches)
     tables = group.tables(cluster)
     return tables | {"link_events": group.tracker.rows()}
@@ -83,7 +89,7 @@ def observe_topics(
 
     ``events`` contains the rows of LINK_EVENTS in order.
     """
-    group = _Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
+    group = Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
     group.process_all(batches)
     group.tracker.play(LAST - 1)
     return group.tables(cluster)
@@ -93,7 +99,7 @@ def _all(_: Any) -> bool:
     return True
 
 
-class _Group(Generic[_T]):
+class Group(Generic[_T]):
     """The state of the observation of a group."""
 
     def __init__(
@@ -121,6 +127,12 @@ class _Group(Generic[_T]):
     def _made(self, **options: Any) -> _T:
         self.tracker = self._tracker_of(**options)
         return self.tracker
+
+    def resume(self, recording: Recording) -> None:
+        """Continue with the facts of a recording that has become longer."""
+        for server in sorted(recording.servers - self._recording.servers):
+            self.tracker.connections.add_pulsar_server(server)
+        self._recording = recording
 
     def process_all(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Process all rows."""
@@ -167,7 +179,7 @@ class _Group(Generic[_T]):
         self._found |= {one.identity: FindingRow(one, last_frame) for one in found}
 
     def tables(self, cluster: str) -> dict[str, pa.RecordBatch]:
-        """Finish and return all tables."""
+        """Finish and return all tables. No rows can be processed afterwards."""
         known, capture = self._recording.capture, self._diagnosis.capture
         capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
         now, tracker, records = known.last_ns, self._diagnosis.subscriptions, self._records

@@ -10,12 +10,17 @@ from dataclasses import replace
 import pytest
 
 from pcli.codec.capture import Packet, PcapngWriter, read_packets
+from pcli.codec.capture.frames import Stream
 from pcli.codec.errors import CaptureError, LocalError
+from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.analysis import analyze
+from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
+from pcli.spark.columnar.observation.observe_group import Group
 from pcli.spark.engine import InProcess
 from pcli.spark.input import read_plan as plan_module
 from pcli.spark.request import Request
 from pcli.spark.stages import kept_values, read_sequentially
+from pcli.spark.stages.incremental import IncrementalState
 from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
@@ -94,6 +99,25 @@ def test_file_by_file_gives_the_tables_of_one_run(tmp_path, parts, captures, ope
         if number in (3, 5):
             run(captures, tmp_path / f"whole-{number}")
             equal(tmp_path / "out", tmp_path / f"whole-{number}")
+
+
+def test_only_new_frames_are_observed(tmp_path, parts, captures, monkeypatch):
+    """A run continues from the state of each group, also if a late file requires an earlier state."""
+    observed = []
+    take = Group.take
+    monkeypatch.setattr(Group, "take", lambda group, item: (observed.append(item), take(group, item))[1])
+
+    def frames(number, late=0):
+        """Return how many frames were observed after the copy of a part, and how many are in parts from ``late`` on."""
+        shutil.copy2(parts[number], captures)
+        observed.clear()
+        run(captures, tmp_path / "out", incremental=True)
+        counts = StoredTables(str(tmp_path / "out")).read("captures").sort_by("part")["frames"].to_pylist()
+        return sum(isinstance(item, HeadFrame) for item in observed), sum(counts[late:])
+
+    for number, late in ((0, 0), (1, 1), (3, 2), (4, 3), (2, 2)):
+        seen, there = frames(number, late)
+        assert seen == there > 0
 
 
 def test_nothing_new_changes_nothing(tmp_path, parts, captures, opened):
@@ -279,6 +303,13 @@ def test_the_state_does_not_grow_with_runs(tmp_path, parts, captures):
 class Evil:
     def __reduce__(self):
         return os.system, ("touch evil",)
+
+
+def test_only_methods_of_the_tracker_are_loaded():
+    for method in (Stream(0, ("", 0), ("", 0), midstream=False).__init__, IncrementalState({}).__eq__, dict.get):
+        with pytest.raises(LocalError, match="is not allowed"):
+            kept_values.load(kept_values.dump(method), "here")
+    assert kept_values.load(kept_values.dump(Tracker().finish), "here").__func__ is Tracker.finish
 
 
 def test_a_manipulated_state_runs_no_code(tmp_path, monkeypatch):

@@ -68,14 +68,16 @@ class ConnectionTracker:
         set."""
         self._capture = capture
         self._on_end = on_end
-        self._table = ConnectionTable(
-            capture, lambda connection: self._end(connection, "silence", connection.record.last_ns), on_done
-        )
+        self._table = ConnectionTable(capture, self._end_silently, on_done)
         self._hosts = Hosts(capture, on_done) if hosts is None else hosts
         self._proxied, self._watchers = ProxiedConnections(), TopicListWatchers()
         self._non_pulsar = NonPulsarStreams(servers)
         self._stream: object = None
         self._connection = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
+
+    def add_pulsar_server(self, server: tuple[str, int]) -> None:
+        """Add the address of a Pulsar server that became known after the tracker was created."""
+        self._non_pulsar.add_pulsar_server(server)
 
     # -- frames
 
@@ -256,6 +258,9 @@ class ConnectionTracker:
                 self._hosts.refused(end)
         elif not connection.record.end:
             self._end(connection, handshake.end_cause(connection, end), end.time_ns)
+
+    def _end_silently(self, connection: ConnectionState) -> None:
+        self._end(connection, "silence", connection.record.last_ns)
 
     def _end(self, connection: ConnectionState, word: str, time_ns: int) -> None:
         record = connection.record

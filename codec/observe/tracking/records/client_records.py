@@ -101,7 +101,7 @@ class PermitLedger:
     """Number of balance changes."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ConsumerRecord:
     """A consumer of a subscription."""
 

@@ -85,7 +85,7 @@ class Delivery:
     """Cause and frame of a second request for redelivery that arrived before the redelivery for the first request."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Lifecycle:
     """A message, or an entry with several messages. The fields that every SEND sets are first."""
 

@@ -49,8 +49,8 @@ class _Key:
         self.owner = owner
         self.slot = slot
         self.last: Position = (-1, -1)
-        self.held: dict[int, int] = {}
-        """Number of entries that each consumer holds, by the id() of the consumer's record."""
+        self.held: dict[ConsumerRecord, int] = {}
+        """Number of entries that each consumer holds."""
         self.freed: tuple[int, int, ConsumerRecord] | None = None
         """Time in ns, frame and consumer of the last release."""
 
@@ -60,8 +60,8 @@ class _OpenAtTwo(NamedTuple):
 
     delivery: Delivery
     key: KeyRecord
-    holders: set[int]
-    """The others, by the id() of their records."""
+    holders: set[ConsumerRecord]
+    """The others."""
 
 
 class KeyOrder:
@@ -80,12 +80,11 @@ class KeyOrder:
         if state is None:
             state = self._keys[key] = _Key(consumer, _slot_in(frame, key))
             self._limit_keys()
-        owner_id = id(consumer)
-        if len(state.held) > (owner_id in state.held):
+        if len(state.held) > (consumer in state.held):
             record = self._record(key, state)
             record.open_at_two.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
             self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
-            self._recent.append(_OpenAtTwo(delivery, record, state.held.keys() - {owner_id}))
+            self._recent.append(_OpenAtTwo(delivery, record, state.held.keys() - {consumer}))
         if first:
             if at < state.last:
                 self._record(key, state).backwards.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
@@ -98,25 +97,25 @@ class KeyOrder:
             if len(record.owners) < MAX_OWNERS:
                 record.owners.append(consumer.name)
             state.owner = consumer
-        state.held[owner_id] = state.held.get(owner_id, 0) + 1
+        state.held[consumer] = state.held.get(consumer, 0) + 1
 
     def released(self, lifecycle: Lifecycle | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
         """Process an entry that was acknowledged or taken back."""
         state = self._keys.get(lifecycle.key) if lifecycle is not None else None
         if state is None:
             return
-        owner_id = id(delivery.consumer)
-        left = state.held.get(owner_id, 0) - 1
+        consumer = delivery.consumer
+        left = state.held.get(consumer, 0) - 1
         if left > 0:
-            state.held[owner_id] = left
-        elif state.held.pop(owner_id, None) is not None and time_ns >= 0:
-            state.freed = (time_ns, frame, delivery.consumer)
+            state.held[consumer] = left
+        elif state.held.pop(consumer, None) is not None and time_ns >= 0:
+            state.freed = (time_ns, frame, consumer)
 
     def left(self, consumer: ConsumerRecord, ended_ns: int) -> None:
         """Remove the violations by a consumer whose session had ended before them."""
         for one in list(self._recent):
-            if one.delivery.time_ns >= ended_ns and id(consumer) in one.holders:
-                one.holders.remove(id(consumer))
+            if one.delivery.time_ns >= ended_ns and consumer in one.holders:
+                one.holders.remove(consumer)
                 if not one.holders:
                     self._recent.remove(one)
                     for counter in (one.key.open_at_two, self._subscription.order_broken):

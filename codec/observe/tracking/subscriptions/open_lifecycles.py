@@ -58,8 +58,8 @@ class OpenLifecycles:
         """Topics of the latest ledgers."""
         self._on_lifecycle = on_lifecycle
         self._max_lifecycles = max_lifecycles
-        self._lifecycles: dict[int, tuple[TopicState, Lifecycle]] = {}
-        self._complete: dict[int, tuple[TopicState, Lifecycle]] = {}
+        self._lifecycles: dict[Lifecycle, TopicState] = {}
+        self._complete: dict[Lifecycle, TopicState] = {}
         self._names: dict[str, str] = {}
 
     def topic(self, name: str) -> TopicState:
@@ -103,26 +103,26 @@ class OpenLifecycles:
         topic.lifecycles[at] = lifecycle
         if topic.record.name and at[0] not in self.owners:
             self.owners[at[0]] = topic
-        if id(lifecycle) not in self._lifecycles:
+        if lifecycle not in self._lifecycles:
             self.add(topic, lifecycle)
 
     def add(self, topic: TopicState, lifecycle: Lifecycle) -> None:
         """Add a lifecycle; evict old lifecycles if there are too many."""
-        self._lifecycles[id(lifecycle)] = (topic, lifecycle)
+        self._lifecycles[lifecycle] = topic
         if len(self._lifecycles) > self._max_lifecycles:
             self._evict()
 
     def _evict(self) -> None:
         """Evict the oldest lifecycles, many at once: finding the first key of a dict is slow after many deletions."""
         evicted = self.capture.evicted
-        for other, oldest in list(islice(self._lifecycles.values(), 1 + self._max_lifecycles // 100)):
+        for oldest, other in list(islice(self._lifecycles.items(), 1 + self._max_lifecycles // 100)):
             oldest.evicted = True
             evicted["lifecycle"] = evicted.get("lifecycle", 0) + 1
             self.remove(other, oldest)
 
     def remove(self, topic: TopicState, lifecycle: Lifecycle) -> None:
         """Remove a lifecycle from memory and emit it."""
-        if self._lifecycles.pop(id(lifecycle), None) is not None:
+        if self._lifecycles.pop(lifecycle, None) is not None:
             self._close(topic, lifecycle)
             for name in lifecycle.without_permits:
                 if name not in lifecycle.deliveries:
@@ -134,7 +134,7 @@ class OpenLifecycles:
         """Return the complete lifecycle at a position and make it an open lifecycle; None if there is none."""
         lifecycle = topic.complete.get(at)
         if lifecycle is not None:
-            del self._complete[id(lifecycle)]
+            del self._complete[lifecycle]
             for place in positions(lifecycle):
                 topic.complete.pop(place, None)
                 topic.lifecycles[place] = lifecycle
@@ -143,15 +143,15 @@ class OpenLifecycles:
 
     def _keep(self, topic: TopicState, lifecycle: Lifecycle) -> None:
         """Make an open lifecycle complete; emit the oldest complete lifecycles if there are too many."""
-        if self._lifecycles.pop(id(lifecycle), None) is None:
+        if self._lifecycles.pop(lifecycle, None) is None:
             return
         self._close(topic, lifecycle)
-        self._complete[id(lifecycle)] = (topic, lifecycle)
+        self._complete[lifecycle] = topic
         for at in positions(lifecycle):
             topic.complete[at] = lifecycle
         if len(self._complete) > MAX_COMPLETE:
-            for name, (other, oldest) in list(islice(self._complete.items(), 1 + MAX_COMPLETE // 100)):
-                del self._complete[name]
+            for oldest, other in list(islice(self._complete.items(), 1 + MAX_COMPLETE // 100)):
+                del self._complete[oldest]
                 for at in positions(oldest):
                     other.complete.pop(at, None)
                 self.emit(oldest)
@@ -172,7 +172,7 @@ class OpenLifecycles:
 
     def forget(self, lifecycle: Lifecycle) -> None:
         """Drop a lifecycle that was merged into another lifecycle."""
-        self._lifecycles.pop(id(lifecycle), None)
+        self._lifecycles.pop(lifecycle, None)
 
     def remove_if_acknowledged(self, topic: TopicState, at: Position) -> None:
         """Make the lifecycle at a position complete if all subscriptions have acknowledged it."""
@@ -197,10 +197,10 @@ class OpenLifecycles:
 
     def finish(self) -> None:
         """Emit the remaining lifecycles, complete lifecycles first."""
-        for _, lifecycle in self._complete.values():
+        for lifecycle in self._complete:
             self.emit(lifecycle)
         self._complete.clear()
-        for topic, lifecycle in list(self._lifecycles.values()):
+        for lifecycle, topic in list(self._lifecycles.items()):
             self.remove(topic, lifecycle)
 
 
