@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pcli.cli.common.completion import complete_severity_or_rule
 from pcli.cli.common.options import DecodeAs, KeyLogFile
 from pcli.cli.common.output import Exit, say
 from pcli.cli.tables.table_options import Cluster, Conf, Debug, Keep, Master, Only, Out
 
 if TYPE_CHECKING:
+    from pcli.cli.tables.finding_target import FindingTarget
+    from pcli.spark.jobs.stream import Batch
+    from pcli.spark.jobs.stream_record import OnFinding
     from pcli.spark.request import Request
-    from pcli.spark.summary import Summary
 
 __all__ = ["spark_stream"]
 
@@ -39,6 +42,23 @@ def spark_stream(
         bool, typer.Option("--once", help="Read the files that exist, then exit; use this option with cron.")
     ] = False,
     keep: Keep = None,
+    on_finding: Annotated[
+        str,
+        typer.Option(
+            "--on-finding",
+            metavar="COMMAND|URL",
+            help="Send each new finding as JSON to the standard input of this command, or to this HTTP URL (POST).",
+        ),
+    ] = "",
+    finding: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--finding",
+            metavar="RULE|error|warning|any",
+            help="Send only such findings. Repeatable; default: any.",
+            autocompletion=complete_severity_or_rule,
+        ),
+    ] = None,
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
     debug: Debug = False,
@@ -51,11 +71,14 @@ def spark_stream(
     pcli spark-stream captures/ -o out/ --checkpoint state/
 
     pcli spark-stream captures/ -o out/ --checkpoint state/ --once
+
+    pcli spark-stream captures/ -o out/ --checkpoint state/ --on-finding ./page-me --finding error
     """
     from pcli.cli.tables.analysis import request_from
     from pcli.cli.tables.spark_analyze import print_traces
 
     request = request_from({**context.params, "paths": [folder], "incremental": True})
+    target = _target(request, on_finding, finding or ("any",))
     with print_traces(debug):
         code = _run(
             request,
@@ -66,9 +89,27 @@ def spark_stream(
             most=most,
             once=once,
             key_log=keylog,
+            on_finding=None if target is None else target.send,
             debug=debug,
         )
     raise typer.Exit(code)
+
+
+def _target(request: Request, on_finding: str, findings: Sequence[str]) -> FindingTarget | None:
+    """Return the target of findings; raise LocalError if it cannot be used."""
+    from pcli.cli.diagnosis.capture_diagnosis import FAIL_WORDS, checked_rules
+    from pcli.cli.tables.finding_target import FindingTarget
+    from pcli.codec.errors import LocalError
+
+    if not on_finding:
+        return None
+    if all(table.name != "findings" for table in request.tables):
+        raise LocalError("--on-finding needs the table findings: add it to --only")
+    checked_rules(findings, "--finding", FAIL_WORDS)
+    severities = [severity for word in findings for severity in FAIL_WORDS.get(word, ())]
+    target = FindingTarget(on_finding, findings, severities)
+    target.check()
+    return target
 
 
 def _run(
@@ -81,6 +122,7 @@ def _run(
     most: int,
     once: bool,
     key_log: str,
+    on_finding: OnFinding | None,
     debug: bool,
 ) -> Exit:
     """Read files until stopped. Return the exit code, which is 3 if a file could not be read to its end."""
@@ -90,17 +132,20 @@ def _run(
 
     damaged = False
 
-    def print_batch(number: int, files: int, summary: Summary) -> None:
+    def print_batch(batch: Batch) -> None:
         nonlocal damaged
-        damaged = damaged or bool(summary.troubles)
-        say(f"batch {number}: {files} file{'s' if files != 1 else ''}; run {summary.run}")
-        for path, status, error in summary.troubles:
+        damaged = damaged or bool(batch.summary.troubles)
+        say(_batch_text(batch))
+        if batch.unreported:
+            say(f"{batch.unreported}; the findings are sent again after the next batch")
+        for path, status, error in batch.summary.troubles:
             say(f"{path}: {status}: {error}")
 
     # SIGTERM, from `kill` or a service manager, has the effect of Ctrl-C. The next run repeats an interrupted batch.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
-        stream = Stream(spark, request, checkpoint, most=most, key_log=key_log, on_batch=print_batch)
+        hooks: dict[str, Any] = {"on_batch": print_batch, "on_finding": on_finding}
+        stream = Stream(spark, request, checkpoint, most=most, key_log=key_log, **hooks)
         if not once:
             say(f"watching {hidden(request.paths[0])}: Ctrl-C ends it")
         try:
@@ -108,3 +153,17 @@ def _run(
         except KeyboardInterrupt:
             stream.stop()  # this is the regular way to end
     return Exit.DAMAGED if damaged else Exit.FINE
+
+
+def _batch_text(batch: Batch) -> str:
+    """Return the line of a batch."""
+    from pcli.codec.observe.text_format import size_text
+
+    rows = sum(table.rows for table in batch.summary.tables)
+    words = [
+        f"{batch.files} file{'s' if batch.files != 1 else ''}", f"{rows:,} rows", f"lag {batch.lag_s:.0f} s",
+        f"state {size_text(batch.state_bytes)}",
+    ]  # fmt: skip
+    if batch.new_findings is not None:
+        words.append(f"{batch.new_findings} new finding{'s' if batch.new_findings != 1 else ''}")
+    return f"batch {batch.number}: {', '.join(words)}; run {batch.summary.run}"

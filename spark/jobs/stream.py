@@ -8,8 +8,8 @@ Rules of this file
    the run is killed after its commit but before Spark records the batch as completed, Spark also repeats the batch; the
    tables then already contain all files of the batch, and nothing changes. Every file is therefore processed exactly
    once.
-3. If the tables of a checkpoint are missing, an error is raised, because the files of these tables would never be read
-   again.
+3. The checkpoint contains the id of its tables (stream_record.py). If these tables are missing, or if there are other
+   tables in their place, an error is raised, because the files of the checkpoint would never be read again.
 4. A late file is read together with the files that follow it, if these still exist. A run therefore receives all files
    read so far, not only the new files.
 5. The files of a batch must be finished when the batch is planned. A file that is listed while it is being written is
@@ -20,9 +20,10 @@ Rules of this file
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,9 +34,11 @@ from pcli.spark.jobs.job_cancellation import stop_in_thread
 from pcli.spark.jobs.paths import plain_path, spark_path
 from pcli.spark.jobs.spark_engine import SparkEngine
 from pcli.spark.jobs.spark_errors import plain_errors
+from pcli.spark.jobs.stream_record import OnFinding, StreamRecord
 from pcli.spark.request import Request
 from pcli.spark.summary import Summary
-from pcli.spark.tables.runs import read_runs
+from pcli.spark.tables.run_commit import STATE
+from pcli.spark.tables.runs import read_runs, tables_id
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
 from pcli.spark.tables.uri_redaction import hidden
@@ -43,10 +46,31 @@ from pcli.spark.tables.uri_redaction import hidden
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["OnBatch", "Stream"]
+__all__ = ["Batch", "OnBatch", "Stream"]
 
-OnBatch = Callable[[int, int, Summary], None]
-"""A function that is called after a batch with its number, its number of files, and the summary of the tables."""
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A completed batch."""
+
+    number: int
+    files: int
+    summary: Summary
+    """The summary of the tables."""
+    lag_s: float
+    """Seconds between the last change of the newest file in the batch and the end of the batch."""
+    state_bytes: int
+    """Size of the state for the next batch."""
+    new_findings: int | None
+    """Number of findings that were not in the tables before, or that could not be reported; None if there is no table
+    of findings."""
+    unreported: str
+    """The reason why findings could not be reported; they are reported again after the next batch. Empty if there is
+    none."""
+
+
+OnBatch = Callable[[Batch], None]
+"""A function that is called after a batch."""
 
 _SCHEMA: Final = "path string, modificationTime timestamp, length long, content binary"
 """The schema of Spark's binaryFile source. A stream does not infer it."""
@@ -64,6 +88,7 @@ class Stream:
         most: int = 1000,
         key_log: str = "",
         on_batch: OnBatch | None = None,
+        on_finding: OnFinding | None = None,
     ) -> None:
         """``request.paths`` contains one folder; a batch contains up to ``most`` files, the oldest first.
 
@@ -76,10 +101,11 @@ class Stream:
         self._checkpoint = spark_path(checkpoint)
         self._most = most
         self._key_log = key_log
-        self._on_batch = on_batch
+        self._on_batch, self._on_finding = on_batch, on_finding
         self._error: PcliError | None = None
         self._query: Any = None
-        _check(request, self._checkpoint)
+        self._record = StreamRecord.read(open_store(checkpoint))
+        _check(request, self._record)
 
     def run(self, *, every_s: float = 10, once: bool = False) -> None:
         """Read new files every ``every_s`` seconds until the stream stops.
@@ -90,7 +116,8 @@ class Stream:
         """
         reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
         files = reader.option("maxFilesPerTrigger", self._most).load(spark_path(self._request.paths[0]))
-        writer = files.select("path", "length").writeStream.foreachBatch(self._batch)
+        columns = ("path", "cast(modificationTime as double) changed_s")
+        writer = files.selectExpr(*columns).writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self._checkpoint)
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
         with self._own_error(), plain_errors():
@@ -104,9 +131,10 @@ class Stream:
 
     def _batch(self, files: DataFrame, number: int) -> None:
         """Process a batch. Spark calls this method in a separate thread."""
-        new = {plain_path(row["path"]) for row in files.collect()}
-        if not new:
+        listed = files.collect()
+        if not listed:
             return
+        new = {plain_path(row["path"]) for row in listed}
         if self._key_log:
             with suppress(OSError):  # the secrets of the last batch remain
                 self._request = replace(self._request, key_log=Path(self._key_log).read_bytes())
@@ -117,8 +145,11 @@ class Stream:
         except PcliError as error:
             self._error = error
             raise
+        count, unreported = self._record.report(open_store(self._request.out), summary, self._on_finding)
         if self._on_batch is not None:
-            self._on_batch(number, len(new), summary)
+            lag_s = max(0, time.time() - max(row["changed_s"] for row in listed))
+            state_bytes = open_store(self._request.out).size(STATE)
+            self._on_batch(Batch(number, len(new), summary, lag_s, state_bytes, count, unreported))
 
     @contextmanager
     def _own_error(self) -> Iterator[None]:
@@ -141,11 +172,11 @@ def _existing_files(out: str) -> Iterator[str]:
                 yield path
 
 
-def _check(request: Request, checkpoint: str) -> None:
+def _check(request: Request, record: StreamRecord) -> None:
     folder = request.paths[0]
     if "://" not in folder and not Path(folder).is_dir():
         raise LocalError(f"{hidden(folder)}: {'not a folder' if Path(folder).exists() else 'no such folder'}")
-    taken = open_store(plain_path(checkpoint)).list("commits")
-    if taken and not read_runs(open_store(request.out)):
-        text = f"{plain_path(checkpoint)}: it belongs to tables that are not in {request.out}: "
+    checkpoint, found = record.checkpoint, tables_id(open_store(request.out))
+    if (record.tables and record.tables != found) or (checkpoint.list("commits") and not found):
+        text = f"{checkpoint.place or checkpoint.root}: it belongs to tables that are not in {request.out}: "
         raise LocalError(hidden(text) + "specify the folder of these tables, or a new checkpoint")

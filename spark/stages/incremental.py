@@ -36,13 +36,12 @@ from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_re
 from pcli.spark.stages.read_sequentially import Checkpoint, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.data_files import Staging, write_bytes
-from pcli.spark.tables.run_commit import OpenRun
+from pcli.spark.tables.run_commit import STATE, OpenRun
 from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
-_STATE: Final = "_state"
 _INDEX: Final = "index"
 
 _CHECKPOINTS: Final = 4
@@ -82,7 +81,7 @@ class IncrementalState:
 def kept_of(run: OpenRun, request: Request, required: RequiredData) -> IncrementalState:
     """Return the data of the previous run, or an empty state; raise LocalError if its options were different."""
     store, options = run.staging.store, _options(request, required)
-    index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
+    index = next((name for name in run.base.state if name.startswith(f"{STATE}/{_INDEX}-")), None)
     data = None if index is None else store.read(index)
     if index is None or data is None:
         return IncrementalState(options)
@@ -207,7 +206,7 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
 
     def moved(path: str) -> str:
         """Return the final path of a file in the state. A file that is already in the state keeps its path."""
-        files[path] = path if path.startswith(f"{_STATE}/") else f"{_STATE}/{path.rpartition('/')[2]}"
+        files[path] = path if path.startswith(f"{STATE}/") else f"{STATE}/{path.rpartition('/')[2]}"
         return files[path]
 
     moved_state = IncrementalState(kept.options)

@@ -50,13 +50,14 @@ from pcli.spark.tables.delta_tables import (
 from pcli.spark.tables.runs import RUNS, Run, TableVersion, add_run, read_runs
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["KEEP_DAYS", "OpenRun", "active_runs", "begin"]
+__all__ = ["KEEP_DAYS", "STATE", "OpenRun", "active_runs", "begin"]
 
 KEEP_DAYS: Final = 7.0
 """Days for which the tables of earlier runs remain readable, as the default of Delta."""
 
 _WORK: Final = "_work"
-_STATE: Final = "_state"
+STATE: Final = "_state"
+"""The folder of the input of the next incremental run."""
 _SILENT_NS: Final = 86_400_000_000_000
 """A run on a different machine is dead if it writes nothing for this many ns."""
 
@@ -122,10 +123,10 @@ class OpenRun:
         )
         add_run(self.staging, run)
         with suppress(LocalError):  # the run is complete; the next run removes what remains
-            for path in set(store.list(_STATE)) - set(run.state):
+            for path in set(store.list(STATE)) - set(run.state):
                 store.remove(path)
             if not run.state:
-                store.remove_folder(_STATE)
+                store.remove_folder(STATE)
             _remove_work(store, self.staging.run)
         return run
 

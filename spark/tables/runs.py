@@ -25,7 +25,7 @@ from pcli.spark.tables.delta_tables import CONFLICT, commit_files, delta_errors,
 from pcli.spark.tables.old_format import MANIFEST
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["RUNS", "Run", "TableVersion", "add_run", "find_run", "read_runs"]
+__all__ = ["RUNS", "Run", "TableVersion", "add_run", "find_run", "read_runs", "tables_id"]
 
 RUNS: Final = Table(
     "runs",
@@ -114,6 +114,12 @@ def read_runs(store: Store) -> list[Run]:
             "specify a new folder"
         )
     return []
+
+
+def tables_id(store: Store) -> str:
+    """Return the id of the table `runs`, which never changes; empty if the folder contains no tables of pcli."""
+    table = open_delta(store, RUNS.name)
+    return "" if table is None else str(table.metadata().id)
 
 
 def _runs_in(store: Store, table: DeltaTable) -> list[Run]:

@@ -82,6 +82,13 @@ class Store:
             found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
         return max((one.mtime_ns or 0 for one in found if one.type == fs.FileType.File), default=0)
 
+    def size(self, name: str) -> int:
+        """Return the sum of the sizes of all files below a subfolder, in bytes; 0 if it does not exist."""
+        base = self.path(name)
+        with refused(base):
+            found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        return sum(one.size for one in found if one.type == fs.FileType.File)
+
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist."""
         with refused(self.path(name)):

@@ -37,13 +37,17 @@ def places(tmp_path):
     return places
 
 
-def take(spark, places, **more):
+def batches(spark, places, only=ONLY, **more):
     lines = []
     incoming, out, checkpoint = map(str, places)
-    request = Request((incoming,), out, only=ONLY, incremental=True)
-    stream = Stream(spark, request, checkpoint, on_batch=lambda *batch: lines.append(batch), **more)
+    request = Request((incoming,), out, only=only, incremental=True)
+    stream = Stream(spark, request, checkpoint, on_batch=lines.append, **more)
     stream.run(once=True)
-    return [(number, files) for number, files, _ in lines]
+    return lines
+
+
+def take(spark, places, **more):
+    return [(batch.number, batch.files) for batch in batches(spark, places, **more)]
 
 
 def move_in(path, places):
@@ -123,6 +127,19 @@ def test_a_checkpoint_without_its_tables_is_refused(spark, parts_of, places):
         take(spark, places)
 
 
+def test_a_checkpoint_with_other_tables_is_refused(spark, parts_of, places, tmp_path):
+    part = parts_of("flex/01-produce-consume.pcap", 2)[0]
+    move_in(part, places)
+    [batch] = batches(spark, places)
+    assert batch.new_findings is None
+    assert batch.state_bytes == sum(path.stat().st_size for path in (places[1] / "_state").iterdir())
+    assert 0 <= batch.lag_s < 600
+    whole([part], tmp_path / "other")
+    both = rf"{places[2]}: it belongs to tables that are not in {tmp_path}/other: "
+    with pytest.raises(LocalError, match=both):
+        take(spark, [places[0], tmp_path / "other", places[2]])
+
+
 def test_a_folder_that_is_none(spark, places):
     with pytest.raises(LocalError, match="no such folder"):
         take(spark, [places[0] / "none", *places[1:]])
@@ -160,8 +177,9 @@ def test_a_batch_without_a_capture_does_not_stop_the_stream(spark, parts_of, pla
 
 
 def test_secrets_of_uris_are_hidden(spark, monkeypatch):
-    monkeypatch.setattr(streams, "open_store", lambda _: SimpleNamespace(list=lambda _: ["0"]))
-    monkeypatch.setattr(streams, "read_runs", lambda _: [])
+    store = SimpleNamespace(place="s3://key:secret@bucket/check", list=lambda _: ["0"], read=lambda _: None)
+    monkeypatch.setattr(streams, "open_store", lambda _: store)
+    monkeypatch.setattr(streams, "tables_id", lambda _: "")
     folder = "s3://key:secret@bucket/{}".format
     request = Request((folder("in"),), folder("out"), only=ONLY, incremental=True)
     with pytest.raises(LocalError, match=r"^s3://\*\*\*@bucket/check: .* not in s3://\*\*\*@bucket/out: "):
