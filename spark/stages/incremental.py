@@ -19,8 +19,9 @@ Rules of this file
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from itertools import takewhile
 from typing import Any, Final
@@ -33,7 +34,7 @@ from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.kept_values import dump, load
 from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
-from pcli.spark.stages.read_sequentially import Checkpoint, read_in_order
+from pcli.spark.stages.read_sequentially import Checkpoint, ReadInOrder, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.data_files import Staging, write_bytes
 from pcli.spark.tables.run_commit import STATE, OpenRun
@@ -157,28 +158,15 @@ def read_new(
                 f"{entry.found.path}: this file must be read again, because an earlier file is new or has changed, but "
                 "it is missing: omit --incremental to write tables of the existing files"
             )
-    carried = _carried(staging.store, old.checkpoints[at]) if at else None
-    before = [split for split in old.splits if split.part < at]
-    if carried is not None:
-        before = [_with_streams(split, carried.streams) for split in before]
-    checkpoints = {count: name for count, name in old.checkpoints.items() if count <= at}
-
-    def on_part(checkpoint: Checkpoint) -> None:
-        count = checkpoint.counters.parts
-        if count > len(recording.parts) - _CHECKPOINTS:
-            checkpoints[count] = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", dump(checkpoint))
-
-    read = read_in_order(
-        recording,
-        request,
-        required,
-        PartStorage(staging),
-        on_bytes=progress_reporter(engine, recording.parts[at:], at),
-        on_part=on_part,
-        carried=carried,
-        before=before,
-    )
+    start = _Start(old.checkpoints[at] if at else "", [split for split in old.splits if split.part < at])
+    task = partial(_read_from, request, required, staging, start)
+    new = recording.parts[at:]
+    if engine.apart and new:
+        [(read, checkpoints)] = engine.map("read", task, [recording], sizes=[sum(entry.found.size for entry in new)])
+    else:
+        read, checkpoints = task(recording, progress_reporter(engine, new, at))
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
+    checkpoints |= {count: name for count, name in old.checkpoints.items() if count <= at}
     newest = sorted(checkpoints)[-_CHECKPOINTS:]
     observations = [one for one in old.observations if one.parts <= same]
     kept.recordings[recording.cluster] = KeptRecording(
@@ -191,6 +179,52 @@ def read_new(
     reading = as_read(recording, read)
     reading.observed = observations[-1] if observations else KeptObservations()
     return reading
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """The position from which a recording is read further."""
+
+    checkpoint: str
+    """Name of the file with the reader's state; empty at the beginning."""
+    splits: list[SplitParts]
+    """The results of the captures before the position."""
+
+
+def _read_from(
+    request: Request,
+    required: RequiredData,
+    staging: Staging,
+    start: _Start,
+    recording: Recording,
+    on_bytes: Callable[[int, int], None] | None = None,
+) -> tuple[ReadInOrder, dict[int, str]]:
+    """Read the captures after a position; return the result and the new files with the reader's state.
+
+    ``on_bytes`` is that of `read_in_order`.
+    """
+    carried = _carried(staging.store, start.checkpoint) if start.checkpoint else None
+    before = start.splits
+    if carried is not None:
+        before = [_with_streams(split, carried.streams) for split in before]
+    checkpoints: dict[int, str] = {}
+
+    def on_part(checkpoint: Checkpoint) -> None:
+        count = checkpoint.counters.parts
+        if count > len(recording.parts) - _CHECKPOINTS:
+            checkpoints[count] = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", dump(checkpoint))
+
+    read = read_in_order(
+        recording,
+        request,
+        required,
+        PartStorage(staging),
+        on_bytes=on_bytes or (lambda _part, _done: None),
+        on_part=on_part,
+        carried=carried,
+        before=before,
+    )
+    return read, checkpoints
 
 
 def is_unchanged(run: OpenRun, kept: IncrementalState) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import shutil
 import zlib
@@ -99,6 +100,36 @@ def test_file_by_file_gives_the_tables_of_one_run(tmp_path, parts, captures, ope
         if number in (3, 5):
             run(captures, tmp_path / f"whole-{number}")
             equal(tmp_path / "out", tmp_path / f"whole-{number}")
+
+
+class Apart(InProcess):
+    """An engine with independent tasks, like that of Spark."""
+
+    apart = True
+
+    def __init__(self):
+        super().__init__()
+        self.items = []
+
+    def map(self, what, function, items, **more):
+        self.items += [(what, item) for item in items]
+        results = super().map(
+            what, lambda item: pickle.dumps(function(pickle.loads(pickle.dumps(item)))), items, **more
+        )
+        return [pickle.loads(one) for one in results]
+
+
+def test_new_files_are_read_in_a_task(tmp_path, parts, captures):
+    request = Request((str(captures),), str(tmp_path / "out"), only=MANY, split_bytes=20_000, incremental=True)
+    read = []
+    for part in (*parts[:3], parts[2]):
+        shutil.copy2(part, captures)
+        engine = Apart()
+        analyze(request, engine)
+        read.append([len(item.parts) for what, item in engine.items if what == "read"])
+    assert read == [[1], [2], [3], []]
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
 
 
 def test_only_new_frames_are_observed(tmp_path, parts, captures, monkeypatch):
