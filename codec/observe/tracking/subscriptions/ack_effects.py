@@ -15,6 +15,10 @@ Rules of this file (broker: ServerCnx.handleAck, Consumer.messageAcked, Persiste
 6. On Shared and Key_Shared subscriptions, an ACK in a transaction reduces the unacknowledged messages when it arrives,
    even if it is a conflict (Consumer.individualAckWithTransaction; verified on 4.2.4). The commit does not reduce them
    again. A broker without transactions refuses the ACK first.
+7. PendingAckHandle also records the messages of batches that an open transaction acknowledges (`pending_sets`). If
+   they overlap messages that it has recorded before, the ACK is a conflict and changes nothing there. After a conflict
+   the broker removes its pending acks of all batches in the ACK that PendingAckHandle does not contain (verified on
+   4.2.4).
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery
-from pcli.codec.observe.tracking.subscriptions.redelivery import release, release_messages
+from pcli.codec.observe.tracking.subscriptions.redelivery import release, release_messages, remove_pending_ack
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import left_of
@@ -50,6 +54,8 @@ class TransactionAck(NamedTuple):
     """Messages that the ACK acknowledges."""
     released: int
     """Messages that stopped counting as unacknowledged when the ACK arrived."""
+    before: int | None
+    """The set of the entry in `pending_sets` before the ACK, if there was one."""
 
 
 class AckEffects:
@@ -139,7 +145,10 @@ class AckEffects:
                 )
             counts = subscription.individual and not cumulative
             released = self._release_in_transaction(at, bits, messages) if counts else 0
-            transaction_acks.append(TransactionAck(at, bits, cumulative, ack, consumer, messages, released))
+            before = subscription.pending_sets.get(at)
+            if counts and bits != NO_BITS:
+                self._record_in_transaction(at, bits)
+            transaction_acks.append(TransactionAck(at, bits, cumulative, ack, consumer, messages, released, before))
 
     def _release_in_transaction(self, at: Position, bits: int, messages: int) -> int:
         """Reduce the unacknowledged messages of the consumer that holds an entry (rule 6); return by how many."""
@@ -152,6 +161,24 @@ class AckEffects:
         if bits == NO_BITS and subscription.keys is not None:
             subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
         return released
+
+    def _record_in_transaction(self, at: Position, bits: int) -> None:
+        """Remove messages from the pending set of a batch (rule 7)."""
+        subscription = self.subscription
+        delivery, lifecycle = subscription.pending_acks.get(at), subscription.topic.lifecycles.get(at)
+        if delivery is None or lifecycle is None:
+            return
+        pending = subscription.pending_sets.get(at, subscription.ack_sets.get(at, NO_BITS))
+        if pending == NO_BITS or left_of(pending | bits, lifecycle.messages) == lifecycle.messages:
+            subscription.pending_sets[at] = pending
+            self._reduce_pending_set(at, delivery, bits)
+
+    def _reduce_pending_set(self, at: Position, delivery: Delivery, bits: int) -> None:
+        """Remove messages from the pending set of a batch, and the pending ack if no message is left."""
+        subscription = self.subscription
+        subscription.pending_sets[at] &= bits
+        if not subscription.pending_sets[at]:
+            remove_pending_ack(subscription, at, delivery, self.now, self.frame)
 
     def _whole(self, at: Position, kind: str, bits: int = 0) -> None:
         subscription = self.subscription
@@ -209,13 +236,7 @@ class AckEffects:
         if messages > 0 and (delivery.held or pending is not None):
             release_messages(subscription, delivery, messages if pending is not None else min(messages, delivery.held))
         if pending is not None:
-            subscription.pending_sets[at] = pending & bits
-            if not pending & bits:
-                del subscription.pending_sets[at]
-                delivery.held = 0
-                if subscription.keys is not None:
-                    lifecycle = subscription.topic.lifecycles.get(at)
-                    subscription.keys.released(lifecycle, delivery, self.now, self.frame)
+            self._reduce_pending_set(at, delivery, bits)
 
     def _note(
         self, at: Position, kind: str, left: int, delivery: Delivery | None, bits: int, *, effective: bool

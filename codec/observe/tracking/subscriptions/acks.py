@@ -10,13 +10,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.observer_state import Facts, ObservedFrame
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Ack
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS, AckEffects, Id
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
-from pcli.codec.observe.tracking.subscriptions.redelivery import abort_acks, explain_by_acks, release_messages
+from pcli.codec.observe.tracking.subscriptions.redelivery import (
+    abort_acks,
+    explain_by_acks,
+    release_messages,
+    remove_pending_ack,
+)
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import set_of
@@ -76,7 +81,7 @@ class Acks:
         if error:
             text = facts.command.get("pulsar.ackResponse.message", "")
             consumer.record.acks_failed.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
-            _refuse(consumer.subscription, facts.request_number, error)
+            _refuse(consumer.subscription, facts.request_number, frame, error)
         for ack in acks:
             ack.answer_frame, ack.answer_ns, ack.error = frame.number, frame.time_ns, error
             ack.effective = ack.effective and not error
@@ -133,14 +138,21 @@ def _credit(subscription: SubscriptionState, record: ConsumerRecord, effects: Ac
         record.ack_age_max_ns = max(record.ack_age_max_ns, effects.oldest)
 
 
-def _refuse(subscription: SubscriptionState, frame: int, error: str) -> None:
+def _refuse(subscription: SubscriptionState, request: int, frame: ObservedFrame, error: str) -> None:
     """Cancel the acknowledgements of a refused ACK in a transaction. The messages of a conflict remain uncounted."""
     for transaction_acks in subscription.transaction_acks.values():
         for one in transaction_acks:
             delivery = subscription.pending_acks.get(one.at)
-            if one.ack.frame == frame and delivery is not None and error != "TransactionConflict":
+            if one.ack.frame != request or delivery is None:
+                continue
+            subscription.pending_sets.pop(one.at, None)
+            if one.before is not None:
+                subscription.pending_sets[one.at] = one.before
+            if error != "TransactionConflict":
                 release_messages(subscription, delivery, -one.released)
-        transaction_acks[:] = [one for one in transaction_acks if one.ack.frame != frame]
+            elif one.bits != NO_BITS and one.before is None and one.at not in subscription.ack_sets:
+                remove_pending_ack(subscription, one.at, delivery, frame.time_ns, frame.number)
+        transaction_acks[:] = [one for one in transaction_acks if one.ack.frame != request]
 
 
 def _transaction(values: dict[str, Any]) -> tuple[int, int]:

@@ -200,6 +200,8 @@ def not_unloaded(topic: TopicState) -> None:
     subscription = topic.subscriptions.get(name)
     if subscription is not None and subscription.reset[1] == "unload":
         subscription.reset = (subscription.reset[0], "reset", subscription.reset[2])
+        subscription.sought = True
+        _remove_ack_sets(subscription)
         if len(subscription.record.admin_resets) < MAX_RESETS:
             subscription.record.admin_resets.append(subscription.reset[0])
     topic.closers.clear()
@@ -222,9 +224,15 @@ def _reload(topic: TopicState) -> None:
     for subscription in topic.subscriptions.values():
         subscription.base = subscription.snapshot
         subscription.had_consumer = any(_began_after_close(topic, one.record.session) for one in subscription.attached)
-        later = {at for at, one in subscription.pending_acks.items() if one.time_ns > topic.closed_ns}
-        subscription.ack_sets = {at: bits for at, bits in subscription.ack_sets.items() if at in later}
-        subscription.pending_sets = {at: bits for at, bits in subscription.pending_sets.items() if at in later}
+        _remove_ack_sets(subscription)
+
+
+def _remove_ack_sets(subscription: SubscriptionState) -> None:
+    """Remove the ack sets of batches that were delivered before the broker closed the consumers."""
+    closed_ns = subscription.topic.closed_ns
+    later = {at for at, one in subscription.pending_acks.items() if one.time_ns > closed_ns}
+    subscription.ack_sets = {at: bits for at, bits in subscription.ack_sets.items() if at in later}
+    subscription.pending_sets = {at: bits for at, bits in subscription.pending_sets.items() if at in later}
 
 
 def _began_after_close(topic: TopicState, session: Session | None) -> bool:

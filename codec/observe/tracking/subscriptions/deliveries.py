@@ -79,9 +79,8 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     messages = size = lifecycle.messages
     if words:
         messages = left_of(set_of(words), size)
-    acked = bool(words or subscription.ack_sets or at in subscription.ack_frames) and _update_ack_set(
-        subscription, at, lifecycle, words, now
-    )
+    partial = words or subscription.ack_sets or subscription.pending_sets
+    acked = bool(partial or at in subscription.ack_frames) and _update_ack_set(subscription, at, lifecycle, words, now)
     _count(consumer, frame, messages, size)
     delivery = Delivery(record, number, now, frame.stream.number, max(redeliveries, 0), messages)
     if now - subscription.last_ns > SILENCE_NS:
@@ -125,13 +124,31 @@ def _update_ack_set(
         return False
     if not left_of(bits, lifecycle.messages):
         return True
-    if words and subscription.individual and subscription.sought and (known is None or known & bits == bits != known):
+    cursor = _cursor_set(subscription, at, known, bits) if words and subscription.individual else bits
+    if cursor != bits:
         subscription.pending_sets[at] = bits
-        if known is not None:
-            subscription.ack_sets[at] = known
-    else:
-        subscription.ack_sets[at] = bits
+    if cursor != NO_BITS:
+        subscription.ack_sets[at] = cursor
     return False
+
+
+def _cursor_set(subscription: SubscriptionState, at: Position, known: int | None, bits: int) -> int:
+    """Return the ack set of the cursor for a batch whose MESSAGE contains the messages ``bits``.
+
+    Messages that the cursor has not acknowledged are missing in the MESSAGE if they are pending in a transaction, or if
+    they were acknowledged before a reset of the cursor: PendingAckHandle keeps them.
+    """
+    if known is not None and known & bits != bits:
+        return bits
+    before = NO_BITS if known is None else known
+    if subscription.sought:
+        return before
+    with_pending = bits
+    for acks in subscription.transaction_acks.values():
+        for one in acks:
+            if one.at == at:
+                with_pending |= ~one.bits
+    return before & with_pending if known is not None or with_pending == NO_BITS else bits
 
 
 def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:

@@ -49,6 +49,7 @@ __all__ = [
     "redeliver",
     "release",
     "release_messages",
+    "remove_pending_ack",
     "take_all_back",
     "take_back",
 ]
@@ -97,6 +98,16 @@ def release_messages(subscription: SubscriptionState, delivery: Delivery, messag
     if messages and subscription.individual:
         delivery.consumer.unacked -= messages
         subscription.record.unacked -= messages
+
+
+def remove_pending_ack(
+    subscription: SubscriptionState, at: Position, delivery: Delivery, time_ns: int, frame: int
+) -> None:
+    """Remove the pending ack of a batch. Its messages that were not subtracted remain counted."""
+    subscription.pending_sets.pop(at, None)
+    delivery.held = 0
+    if subscription.keys is not None:
+        subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, time_ns, frame)
 
 
 def take_back(

@@ -166,11 +166,12 @@ class SubscriptionState:
         self.ack_sets: dict[Position, int] = {}
         """Unacknowledged messages of partly acknowledged batches, as bits, according to the cursor."""
         self.sought = False
-        """Whether a SEEK has succeeded. It removes the ack sets of the cursor, so that `ack_sets` contains all of them.
-        """
+        """Whether the cursor was reset by a SEEK or by an administrator. This removes the ack sets of the cursor, so
+        that `ack_sets` contains all of them."""
         self.pending_sets: dict[Position, int] = {}
-        """Messages that a MESSAGE contained, as bits, if the cursor has a different ack set: on Shared and Key_Shared
-        subscriptions of topics with transactions, the broker also records them in PendingAckHandle."""
+        """Messages of batches that are neither acknowledged nor pending in a transaction, as bits, if the cursor has a
+        different ack set: on Shared and Key_Shared subscriptions of topics with transactions, the broker also records
+        acknowledgements in PendingAckHandle."""
         self.read_position: Position = (-1, -1)
         """The last position that the dispatcher has read."""
         self.last_ns = -1

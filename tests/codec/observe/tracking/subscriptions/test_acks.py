@@ -52,9 +52,30 @@ class Working:
         wire.client(pb.CommandSeek(consumer_id=3, request_id=20, message_id=pb.MessageIdData(ledgerId=7, entryId=0)))
         wire.broker(pb.CommandCloseConsumer(consumer_id=3, request_id=MINUS_ONE))
         wire.broker(pb.CommandSuccess(request_id=20))
+        self._attaches_again()
+
+    def is_reset(self) -> None:
+        """An administrator resets the cursor; the producer stays open."""
+        self.wire.broker(pb.CommandCloseConsumer(consumer_id=3, request_id=MINUS_ONE))
+        self._attaches_again()
+
+    def reopens(self) -> None:
+        self.wire.client(pb.CommandCloseConsumer(consumer_id=3, request_id=22))
+        self._attaches_again()
+
+    def _attaches_again(self) -> None:
+        wire = self.wire
         wire.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=3, request_id=21))
         wire.broker(pb.CommandSuccess(request_id=21))
         wire.client(pb.CommandFlow(consumer_id=3, messagePermits=100))
+
+    def asks_again(self) -> None:
+        self.wire.client(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3))
+
+    def counts(self, left: int, txn: int = -1) -> int:
+        """Acknowledge messages of entry 0; return the number of unacknowledged messages after that."""
+        self.acks((0, left), txn=txn)
+        return int(self.figure()["unackedMessages"])
 
     def figure(self) -> dict[str, Any]:
         lives = self.wire.tracker.subscriptions
@@ -267,6 +288,7 @@ def test_a_message_shows_that_an_ack_set_was_lost(working: Working) -> None:
     assert working.figure()["unackedMessages"] == 1
 
 
+@pytest.mark.parametrize("reset", [Working.seeks, Working.is_reset], ids=["seek", "reset by an administrator"])
 @pytest.mark.parametrize(
     ("known", "acks"),
     [
@@ -275,24 +297,87 @@ def test_a_message_shows_that_an_ack_set_was_lost(working: Working) -> None:
     ],
     ids=["other messages", "more messages"],
 )
-def test_acks_of_a_batch_after_a_seek(working: Working, known: int, acks: Any) -> None:
-    """A seek removes the ack sets of the cursor, and not those of the pending acks (verified on 4.2.4).
+def test_acks_of_a_batch_after_a_reset(working: Working, reset: Any, known: int, acks: Any) -> None:
+    """A reset removes the ack sets of the cursor, and not those of the pending acks (verified on 4.2.4).
 
     The pending acks determine which messages are delivered and when no message is left. The number of acknowledged
     messages follows from the cursor. It can be too low: the count then remains until the consumer leaves.
     """
     working.is_sent(0, 5)
     working.acks((0, known))
-    working.seeks()
+    reset(working)
     working.is_sent(0, 5, known)
     assert working.figure()["unackedMessages"] == known.bit_count()
-    counts = []
-    for left, _ in acks:
-        working.acks((0, left))
-        counts.append(working.figure()["unackedMessages"])
-    assert counts == [count for _, count in acks]
+    assert [working.counts(left) for left, _ in acks] == [count for _, count in acks]
     working.wire.client(pb.CommandCloseConsumer(consumer_id=3, request_id=22))
     assert working.record.subscription.unacked == 0
+
+
+def test_acks_of_a_batch_after_a_seek_and_in_a_transaction(working: Working) -> None:
+    """The transaction changes the pending acks only. No message is left in them, so 2 remain counted (4.2.4)."""
+    working.is_sent(0, 5)
+    working.acks((0, 0b00111))
+    working.seeks()
+    working.is_sent(0, 5, 0b00111)
+    assert [working.counts(0b11110, txn=1), working.counts(0b11001)] == [2, 2]
+    working.asks_again()
+    working.ends(1, pb.COMMIT)
+    assert working.counts(0b00111) == 2
+
+
+def test_acks_of_a_batch_whose_other_messages_are_in_a_transaction(working: Working) -> None:
+    """Broker 4.2.4 counts an ACK too low at first, and then has no message left: 1 remains counted."""
+    working.is_sent(0, 5)
+    assert working.counts(0b11100, txn=1) == 3
+    assert [working.counts(left) for left in (0b11011, 0b10111, 0b01111)] == [3, 2, 1]
+    working.asks_again()
+    assert working.figure()["unackedMessages"] == 1
+
+
+def test_a_redelivery_of_a_batch_without_the_messages_in_a_transaction(working: Working) -> None:
+    """The cursor has not acknowledged the messages that the MESSAGE does not contain (verified on 4.2.4)."""
+    working.is_sent(0, 5)
+    working.acks((0, 0b11100), txn=1)
+    working.reopens()
+    working.is_sent(0, 5, 0b11100)
+    assert [working.counts(left) for left in (0b11011, 0b10111, 0b01111)] == [3, 2, 1]
+    working.ends(1, pb.COMMIT)
+    assert working.figure()["unackedMessages"] == 1
+
+
+def test_a_redelivery_of_a_batch_with_acks_and_a_transaction(working: Working) -> None:
+    """The MESSAGE lacks a message that is acknowledged, and one that is in the transaction (verified on 4.2.4)."""
+    working.is_sent(0, 5)
+    working.acks((0, 0b11110))
+    working.acks((0, 0b11101), txn=1)
+    working.reopens()
+    working.is_sent(0, 5, 0b11100)
+    assert working.counts(0b11011) == 2
+    working.is_sent(0, 5, 0b11010)
+    working.ends(1, pb.ABORT)
+    assert [working.figure()["unackedMessages"], working.counts(0b10111), working.counts(0b01111)] == [5, 4, 3]
+
+
+@pytest.mark.parametrize(("acked", "after_all"), [(False, 6), (True, 3)], ids=["none", "some"])
+def test_a_conflict_with_a_batch_removes_the_pending_ack(working: Working, acked: bool, after_all: int) -> None:
+    """The broker removes the pending ack if no message of the batch is acknowledged (verified on 4.2.4).
+
+    Its messages remain counted until the consumer leaves.
+    """
+    working.is_sent(0, 5)
+    working.is_sent(1, 5)
+    working.acks((1, 0b11110))
+    if acked:
+        working.acks((0, 0b01111))
+    places = [pb.MessageIdData(ledgerId=7, entryId=at, ack_set=[bits]) for at, bits in ((0, 0b11100), (1, 0b11110))]
+    refused = {"ack_type": 0, "request_id": 70, "txnid_most_bits": 0, "txnid_least_bits": 2}
+    working.wire.client(pb.CommandAck(consumer_id=3, message_id=places, **refused))
+    error = pb.ServerError.Value("TransactionConflict")
+    working.wire.broker(pb.CommandAckResponse(consumer_id=3, request_id=70, error=error))
+    assert working.figure()["unackedMessages"] == 6 - acked
+    working.acks((0, 0b00111))
+    working.acks((0, 0b11011))
+    assert working.figure()["unackedMessages"] == after_all
 
 
 def test_a_redelivery_of_a_batch_after_a_seek(working: Working) -> None:
