@@ -165,6 +165,26 @@ def test_redelivery_counts_continue_after_an_abort(scene):
     assert again.redelivery_count == 2
 
 
+@pytest.mark.parametrize(
+    ("in_transaction", "again"),
+    [((0, 1), ["m0", "m1", "m2"]), ((0, 2), ["m0", "m2", "m1", "m2"])],
+    ids=["next", "later"],
+)
+def test_an_abort_before_entries_are_read_again(scene, in_transaction, again):
+    """They are redelivered, and then read, except those at the read position (verified on 4.2.4)."""
+    ids = [scene.publish(f"m{number}") for number in range(3)]
+    scene.subscribe()
+    txn = scene.begin()
+    scene.add_subscription(txn)
+    for number in in_transaction:
+        scene.ack(ids[number], txn)
+    scene.consumer(pb.CommandCloseConsumer(consumer_id=1))
+    scene.consumer.subscribe(scene.topic.full_name, 2, subscription="sub", subType=pb.CommandSubscribe.Shared)
+    scene.end(txn, pb.ABORT)
+    scene._say(pb.CommandFlow(consumer_id=2, messagePermits=1000))
+    assert scene.received() == again
+
+
 def test_the_owner_of_an_entry_is_unblocked(make_scene):
     """An acknowledgement in a transaction counts at once: the consumer may receive more."""
     scene = make_scene(maxUnackedMessagesPerConsumer=2)
