@@ -278,7 +278,7 @@ class Run:
         live = [one for one in self.producers.values() if one.is_open]
         choices = [one for one in live if len(one.receipts) == len(one.sent)] or (live if number % 2 else [])
         if choices:
-            return choices[number % len(choices)]
+            return choices[number // 2 % len(choices)]
         access = "Shared" if number < _SHARED_FILLERS else "ExclusiveWithFencing"
         step = {"name": None, "access": access, "exact": False, "batch": 1, "batcher": "DEFAULT"}
         target = self.targets()[number % len(self.targets())]
