@@ -19,7 +19,7 @@ from typing import IO, Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["Block", "Engine", "InProcess", "OnProgress", "Progress", "Shared", "packed", "unpacked"]
+__all__ = ["Block", "Engine", "InProcess", "OnProgress", "Progress", "Shared", "packed", "partitions_of", "unpacked"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -28,6 +28,12 @@ _V_co = TypeVar("_V_co", covariant=True)
 
 _HELD: Final = 256 << 20
 """Bytes of pieces that are kept in memory."""
+
+_PARTITION: Final = 32 << 20
+"""Bytes of items for each partition of an exchange. A task usually needs less memory than this size."""
+
+_UNKNOWN: Final = 200
+"""Number of partitions of an exchange if the sizes are unknown."""
 
 _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -121,6 +127,11 @@ class Engine(Protocol):
     def report_progress(self, progress: Progress) -> None:
         """Report the progress of work that is done outside of tasks."""
         ...
+
+
+def partitions_of(buckets: int, parallel: int, sizes: Sequence[int] | None) -> int:
+    """Return the number of partitions of an exchange on Spark, at most one for each bucket."""
+    return min(buckets, max(4 * parallel, sum(sizes) // _PARTITION if sizes else _UNKNOWN))
 
 
 def packed(rows: pa.RecordBatch) -> bytes:

@@ -77,6 +77,14 @@ def spark_analyze(
 def _spark(master: str, conf: Sequence[str], *, debug: bool) -> Iterator[Callable[[Any], Any]]:
     """Open an engine that runs in a new Spark session."""
     from pcli.spark.jobs.session import open_context, parsed_conf
+
+    if master.startswith("sc://"):
+        from pcli.spark.jobs.connect_engine import ConnectEngine
+        from pcli.spark.jobs.connect_session import open_connect
+
+        with open_connect(master, parsed_conf(conf)) as session:
+            yield partial(ConnectEngine, session)
+        return
     from pcli.spark.jobs.spark_engine import SparkEngine
 
     with open_context(master, parsed_conf(conf), debug=debug) as spark:

@@ -73,7 +73,12 @@ Strict = Annotated[
 ]
 Report = Annotated[str, typer.Option("--report", metavar="FILE", help="Also write an HTML report of the tables.")]
 Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="local[*], local[4], spark://host:7077, yarn, k8s://https://….")
+    str,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="local[*], local[4], spark://host:7077, yarn, k8s://https://…, sc://host:15002 (Spark Connect).",
+    ),
 ]
 Conf = Annotated[
     list[str] | None,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pcli.spark.analysis import analyze as run_analysis
-from pcli.spark.jobs.code_distribution import ship_once
+from pcli.spark.jobs.code_distribution import is_connect, ship_once
+from pcli.spark.jobs.connect_engine import ConnectEngine
 from pcli.spark.jobs.paths import plain_path, spark_path
 from pcli.spark.jobs.schemas import ddl_of
 from pcli.spark.jobs.spark_engine import SparkEngine
@@ -45,7 +46,8 @@ def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
         options["only"] = (options["only"],)
     paths = sorted(plain_path(row["path"]) for row in captures.select("path").distinct().collect())
     ship_once(session)
-    with closing(SparkEngine(session)) as engine:
+    engine_of = ConnectEngine if is_connect(session) else SparkEngine
+    with closing(engine_of(session)) as engine:
         summary = run_analysis(Request(tuple(paths), out, **options), engine)
     rows = [(one.name, one.rows, one.bytes, one.files) for one in summary.tables]
     columns = [pa.array(column) for column in zip(*rows)]

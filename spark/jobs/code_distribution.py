@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pcli.codec
 from pcli.spark.jobs.settings import is_local
@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["code_zip", "ship", "ship_once", "unship"]
+__all__ = ["code_zip", "is_connect", "ship", "ship_once", "unship"]
 
 _SHIPPED: Final[set[str]] = set()
-"""Ids of the Spark applications that received the code from `ship_once`."""
+"""Ids of the Spark applications and of the sessions of Spark Connect that received the code from `ship_once`."""
 
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def is_connect(session: Any) -> bool:
+    """Return whether a session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def ship(context: SparkContext, folder: Path) -> str:
@@ -42,8 +47,14 @@ def ship(context: SparkContext, folder: Path) -> str:
     return path.name
 
 
-def ship_once(session: SparkSession) -> None:
+def ship_once(session: SparkSession | Any) -> None:
     """Send the code once to the workers of a caller's session, unless the JVM of the driver runs the tasks."""
+    if is_connect(session):
+        if session.session_id not in _SHIPPED:
+            with tempfile.TemporaryDirectory(prefix="pcli-spark-") as folder:
+                session.addArtifacts(str(code_zip(Path(folder))), pyfile=True)
+            _SHIPPED.add(session.session_id)
+        return
     context = session.sparkContext
     if not is_local(str(context.master)) and context.applicationId not in _SHIPPED:
         folder = Path(tempfile.mkdtemp(prefix="pcli-spark-"))

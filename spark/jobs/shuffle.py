@@ -41,8 +41,8 @@ _Packed = tuple[int, int, int, int, str, bytes]
 """Bucket, rank, item, position in the item, kind, rows."""
 
 
-def sent(item: int, blocks: Iterator[Block], partitions: int) -> Iterator[bytes]:
-    """Yield an item's pieces as pairs for the JVM: 8 bytes with a partition number, then the pickled pieces.
+def sent(item: int, blocks: Iterator[Block], partitions: int) -> Iterator[tuple[int, bytes]]:
+    """Yield an item's pieces for the JVM: the number of a partition, and the pickled pieces.
 
     If ``blocks`` raises a PcliError, the last pair contains the error.
     """
@@ -63,10 +63,9 @@ def sent(item: int, blocks: Iterator[Block], partitions: int) -> Iterator[bytes]
     yield from _pairs(held)
 
 
-def _pairs(loads: dict[int, Any]) -> Iterator[bytes]:
+def _pairs(loads: dict[int, Any]) -> Iterator[tuple[int, bytes]]:
     for partition, load in loads.items():
-        yield partition.to_bytes(8, "big")
-        yield pickle.dumps(load)
+        yield partition, pickle.dumps(load)
 
 
 def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -76,7 +75,7 @@ def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield rows.slice(start, step)
 
 
-def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str, pa.RecordBatch]]]]:
+def in_buckets(loads: Iterable[bytes | pa.Buffer]) -> Iterator[tuple[int, Iterator[tuple[str, pa.RecordBatch]]]]:
     """Yield the buckets of a partition in order, each with the kinds and rows of its sorted pieces.
 
     Raise the PcliError of a cutting task. If several tasks failed, raise the error of the task with the first item.
@@ -116,7 +115,7 @@ class _BlockStore:
         self._blocks: list[_StoredBlock] = []
         self._held = 0
 
-    def fill(self, loads: Iterable[bytes]) -> None:
+    def fill(self, loads: Iterable[bytes | pa.Buffer]) -> None:
         """Store the pieces of all loads."""
         errors = []
         for load in loads:

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from pcli.codec.errors import PcliError
-from pcli.spark.engine import Block, OnProgress, Progress, Shared
+from pcli.spark.engine import Block, OnProgress, Progress, Shared, partitions_of
 from pcli.spark.jobs.job_cancellation import cancelled_if_left
 from pcli.spark.jobs.job_progress import watched
-from pcli.spark.jobs.shuffle import in_buckets, sent
+from pcli.spark.jobs.shuffle import sent
 from pcli.spark.jobs.spark_errors import plain_errors
+from pcli.spark.jobs.task_results import Result, joined, result_of, values_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -43,17 +43,8 @@ _V = TypeVar("_V")
 _LARGE: Final = 1 << 20
 """Minimum size in bytes of an item that is sent as a broadcast, because Spark's messages to executors must be small."""
 
-_PARTITION: Final = 32 << 20
-"""Bytes of items for each partition of an exchange. A task usually needs less memory than this size."""
-
-_UNKNOWN: Final = 200
-"""Number of partitions of an exchange if the sizes are unknown."""
-
 _Row = tuple[int, int, bytes]
 """An item in the form sent to its task: number, size, pickle (empty if the item is a broadcast)."""
-
-_Result = tuple[int, bool, bytes]
-"""The result of a task: the position of its item, whether it succeeded, and the pickled value or PcliError."""
 
 
 class SparkEngine:
@@ -93,7 +84,7 @@ class SparkEngine:
         if not items:
             return []
         with self._stage(what, items, len(items), sizes) as stage:
-            return _values(stage.rows.mapPartitions(_Map(function, stage.large, stage.count)))
+            return values_of(stage.rows.mapPartitions(_Map(function, stage.large, stage.count)).collect())
 
     def exchange(
         self,
@@ -108,10 +99,10 @@ class SparkEngine:
         """See `Engine.exchange`."""
         if not items:
             return []
-        partitions = min(buckets, max(4 * self.parallel, sum(sizes) // _PARTITION if sizes else _UNKNOWN))
+        partitions = partitions_of(buckets, self.parallel, sizes)
         with self._stage(what, items, len(items) + partitions, sizes) as stage:
             blocks = stage.rows.mapPartitions(_Cut(cut, stage.large, stage.count, partitions))
-            return _values(self._shuffled(blocks, partitions).mapPartitions(_Join(join)))
+            return values_of(self._shuffled(blocks, partitions).mapPartitions(_Join(join)).collect())
 
     def close(self) -> None:
         """Destroy the shared values whose handles are released. Spark is not stopped."""
@@ -194,24 +185,7 @@ def _itself(broadcast: Broadcast[_V]) -> Broadcast[_V]:
     return broadcast
 
 
-def _values(results: RDD[_Result]) -> list[Any]:
-    """Return the results of all tasks in order; raise the first PcliError among the results."""
-    rows = sorted(results.collect())
-    for _, fine, data in rows:
-        if not fine:
-            raise pickle.loads(data)  # noqa: S301  (our own tasks wrote it)
-    return [pickle.loads(data) for _, _, data in rows]  # noqa: S301
-
-
 # -- in tasks ----------------------------------------------------------------------------------------------------------
-
-
-def _result(place: int, function: Callable[..., Any], *given: Any) -> _Result:
-    try:
-        fine, value = True, function(*given)
-    except PcliError as error:
-        fine, value = False, error
-    return place, fine, pickle.dumps(value)
 
 
 @dataclass(slots=True)
@@ -231,9 +205,9 @@ class _Task:
 
 
 class _Map(_Task):
-    def __call__(self, rows: Iterable[_Row]) -> Iterator[_Result]:
+    def __call__(self, rows: Iterable[_Row]) -> Iterator[Result]:
         for number, item in self.given(rows):
-            yield _result(number, self.function, item)
+            yield result_of(number, self.function, item)
 
 
 @dataclass(slots=True)
@@ -242,16 +216,14 @@ class _Cut(_Task):
 
     def __call__(self, rows: Iterable[_Row]) -> Iterator[bytes]:
         for number, item in self.given(rows):
-            yield from sent(number, self.function(item), self.parts)
+            for partition, load in sent(number, self.function(item), self.parts):
+                yield partition.to_bytes(8, "big")
+                yield load
 
 
 @dataclass(slots=True)
 class _Join:
     function: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], Any]
 
-    def __call__(self, loads: Iterable[bytes]) -> Iterator[_Result]:
-        try:
-            for bucket, blocks in in_buckets(loads):
-                yield _result(bucket, self.function, bucket, blocks)
-        except PcliError as error:  # the task that cut the pieces raised it
-            yield -1, False, pickle.dumps(error)
+    def __call__(self, loads: Iterable[bytes]) -> Iterator[Result]:
+        return joined(self.function, loads)

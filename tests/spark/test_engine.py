@@ -1,4 +1,4 @@
-"""The methods of `Engine`, in this process and on Spark."""
+"""The methods of `Engine`, in this process, on Spark and on Spark Connect."""
 
 import sys
 from functools import partial
@@ -10,6 +10,8 @@ from pyspark import cloudpickle
 from pcli.codec.errors import LocalError
 from pcli.spark import engine as engines
 from pcli.spark.engine import Block, InProcess, Progress, packed, unpacked
+from pcli.spark.jobs.connect_engine import ConnectEngine
+from pcli.spark.jobs.connect_session import open_connect
 from pcli.spark.jobs.spark_engine import SparkEngine
 
 
@@ -61,11 +63,15 @@ def told():
     return []
 
 
-@pytest.fixture(params=["here", "spark"])
+@pytest.fixture(params=["here", "spark", pytest.param("connect", marks=pytest.mark.slow)])
 def engine(told, request):
     if request.param == "here":
-        return InProcess(told.append)
-    return SparkEngine(request.getfixturevalue("spark"), told.append)
+        yield InProcess(told.append)
+    elif request.param == "spark":
+        yield SparkEngine(request.getfixturevalue("spark"), told.append)
+    else:
+        with open_connect(request.getfixturevalue("connect_url")) as session:
+            yield ConnectEngine(session, told.append)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -102,9 +108,11 @@ def test_an_exchange_groups_rows_by_bucket(engine):
 
 
 def test_progress_is_reported_in_bytes(engine, told):
+    """Spark Connect reports only tasks."""
     engine.map("double", doubled, [3, 1], sizes=[100, 50])
     assert told[0].what == "double"
-    assert told[-1] == Progress("double", 2, 0, 2, 150, 150)
+    size = 0 if isinstance(engine, ConnectEngine) else 150
+    assert told[-1] == Progress("double", 2, 0, 2, size, size)
     assert [progress.bytes_done for progress in told] == sorted(progress.bytes_done for progress in told)
 
 

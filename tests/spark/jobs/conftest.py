@@ -7,12 +7,10 @@ import re
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy
 import pyspark
 import pytest
 
@@ -34,17 +32,6 @@ class Cluster:
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=180, check=False)
         assert done.returncode == 0, done.stderr
         return done
-
-
-@pytest.fixture(scope="session")
-def bare_python(tmp_path_factory) -> Path:
-    """A Python that has pcli's requirements but not pcli, as on the workers of a cluster."""
-    folder = tmp_path_factory.mktemp("bare")
-    venv.create(folder, with_pip=False)
-    (packages,) = folder.glob("lib/python3*/site-packages")
-    # A folder named in a .pth file is searched, but the .pth files in it (of editable installs) are ignored.
-    (packages / "others.pth").write_text(f"{Path(numpy.__file__).parent.parent}\n")
-    return folder / "bin" / "python"
 
 
 @pytest.fixture(scope="session")

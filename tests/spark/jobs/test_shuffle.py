@@ -29,9 +29,8 @@ def loads_of(items, partitions, function=cut):
     """Return the loads of each partition, shuffled."""
     out = {partition: [] for partition in range(partitions)}
     for item in items:
-        pairs = list(sent(item, function(item), partitions))
-        for partition, load in zip(pairs[::2], pairs[1::2], strict=True):
-            out[int.from_bytes(partition, "big")].append(load)
+        for partition, load in sent(item, function(item), partitions):
+            out[partition].append(load)
     for loads in out.values():
         random.Random(1).shuffle(loads)
     return out
