@@ -26,6 +26,7 @@ from pcli.spark.jobs.settings import is_local
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 __all__ = ["code_zip", "is_connect", "ship", "ship_once", "unship"]
 
@@ -47,13 +48,10 @@ def ship(context: SparkContext, folder: Path) -> str:
     return path.name
 
 
-def ship_once(session: SparkSession | Any) -> None:
+def ship_once(session: SparkSession | ConnectSession) -> None:
     """Send the code once to the workers of a caller's session, unless the JVM of the driver runs the tasks."""
     if is_connect(session):
-        if session.session_id not in _SHIPPED:
-            with tempfile.TemporaryDirectory(prefix="pcli-spark-") as folder:
-                session.addArtifacts(str(code_zip(Path(folder))), pyfile=True)
-            _SHIPPED.add(session.session_id)
+        _ship_to_server(session)
         return
     context = session.sparkContext
     if not is_local(str(context.master)) and context.applicationId not in _SHIPPED:
@@ -61,6 +59,13 @@ def ship_once(session: SparkSession | Any) -> None:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         ship(context, folder)
         _SHIPPED.add(context.applicationId)
+
+
+def _ship_to_server(session: Any) -> None:
+    if session.session_id not in _SHIPPED:
+        with tempfile.TemporaryDirectory(prefix="pcli-spark-") as folder:
+            session.addArtifacts(str(code_zip(Path(folder))), pyfile=True)
+        _SHIPPED.add(session.session_id)
 
 
 def unship() -> None:

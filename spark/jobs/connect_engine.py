@@ -27,8 +27,8 @@ from pcli.spark.jobs.spark_errors import plain_errors
 from pcli.spark.jobs.task_results import Result, joined, result_of, values_of
 
 if TYPE_CHECKING:
-    from pyspark.sql.connect.dataframe import DataFrame
-    from pyspark.sql.connect.session import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 __all__ = ["ConnectEngine"]
 
@@ -49,9 +49,9 @@ class ConnectEngine:
 
     apart: Final = True
 
-    def __init__(self, spark: SparkSession, on_progress: OnProgress | None = None) -> None:
-        """``on_progress`` is called while a stage runs."""
-        self._spark = spark
+    def __init__(self, spark: ConnectSession | SparkSession, on_progress: OnProgress | None = None) -> None:
+        """``spark`` is a session of Spark Connect. ``on_progress`` is called while a stage runs."""
+        self._spark: Any = spark
         self._on_progress = on_progress
         self._parallel = 0
 
@@ -107,7 +107,8 @@ class ConnectEngine:
     def _rows(self, items: Sequence[Any]) -> DataFrame:
         numbers = pa.array(range(len(items)), pa.int32())
         table = pa.table({"number": numbers, "data": pa.array(map(pickle.dumps, items), pa.binary())})
-        return self._spark.createDataFrame(table).repartitionById(len(items), "number")
+        rows: DataFrame = self._spark.createDataFrame(table)
+        return rows.repartitionById(len(items), "number")
 
     @contextmanager
     def _stage(self, what: str, tasks: int) -> Iterator[None]:
