@@ -78,7 +78,7 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 lock:
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
-	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra tui --extra connect --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra tui --extra connect --extra hdfs --group dev -o requirements/dev.txt
 	$(COMPILE) --group proto -o requirements/proto.txt
 	$(COMPILE) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) --group audit -o requirements/audit.txt

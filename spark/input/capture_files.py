@@ -1,8 +1,8 @@
 """Functions that find, describe and open the files that paths name, on any file system that pyarrow supports.
 
 Rules of this file
-1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `pyarrow.fs`. Files are displayed as
-   the user named them. ``where`` is a name that works in any folder, and on a different machine that has the files at
+1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `file_system_of`. Files are displayed
+   as the user named them. ``where`` is a name that works in any folder, and on a different machine that has the files at
    the same paths.
 2. The name of a file found below a URI is also a URI: it is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
 3. A folder denotes all files in it and in its subfolders, except hidden files. Patterns (``*``, ``**``, …) also work in
@@ -24,6 +24,7 @@ from urllib.parse import quote
 from pyarrow import fs
 
 from pcli.codec.errors import LocalError
+from pcli.spark.tables.uri_file_systems import file_system_of
 from pcli.spark.tables.uri_redaction import hidden, shown
 
 __all__ = ["CaptureFile", "Place", "find", "open_file", "place_of", "reason_of"]
@@ -62,10 +63,9 @@ def place_of(path: str) -> tuple[Any, str]:
     if not _SCHEME.match(path):
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
-        files, inner = fs.FileSystem.from_uri(path)
+        return file_system_of(path)
     except (OSError, ValueError, NotImplementedError) as error:
         raise LocalError(f"{hidden(path)}: {reason_of(error)}") from None
-    return files, inner
 
 
 def find(paths: Sequence[str], place: Place = place_of) -> list[CaptureFile]:

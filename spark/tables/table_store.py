@@ -1,7 +1,7 @@
 """A folder that contains tables, on any file system that pyarrow supports.
 
 Rules of this file
-1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is resolved by `pyarrow.fs`.
+1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is resolved by `file_system_of`.
 2. A file system error is reported in one line with the path. Only this module converts OSError to LocalError.
 3. Names that begin with ``_`` are internal: Spark, DuckDB's globs and pyarrow ignore them.
 4. A name cannot leave the folder. Logs contain names, and tables may come from anyone.
@@ -21,6 +21,7 @@ from urllib.parse import unquote
 from pyarrow import fs
 
 from pcli.codec.errors import LocalError
+from pcli.spark.tables.uri_file_systems import file_system_of
 from pcli.spark.tables.uri_redaction import hidden, shown
 
 __all__ = ["Store", "open_store", "reason_of", "refused"]
@@ -138,7 +139,7 @@ def open_store(place: str) -> Store:
             raise LocalError(f"{root}: delta-rs decodes the escapes in this name (%20): specify a different folder")
         return Store(fs.LocalFileSystem(), root)
     try:
-        files, root = fs.FileSystem.from_uri(place)
+        files, root = file_system_of(place)
     except (OSError, ValueError, NotImplementedError) as error:
         raise LocalError(f"{hidden(place)}: {_first_line(error)}") from None
     if not root.strip("/"):
