@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `file_system_of`. Files are displayed
-   as the user named them. ``where`` is a name that works in any folder, and on a different machine that has the files at
-   the same paths.
+   as the user named them. ``where`` is a name that works in any folder, and on a different machine that has the files
+   at the same paths.
 2. The name of a file found below a URI is also a URI: it is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
 3. A folder denotes all files in it and in its subfolders, except hidden files. Patterns (``*``, ``**``, …) also work in
    URIs.

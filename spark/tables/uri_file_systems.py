@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import socket
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
@@ -10,6 +11,9 @@ from pyarrow import fs
 from pcli.codec.errors import LocalError
 
 __all__ = ["file_system_of"]
+
+
+_PATIENCE_S: Final = 5.0
 
 
 def file_system_of(uri: str) -> tuple[fs.FileSystem, str]:
@@ -22,6 +26,9 @@ def file_system_of(uri: str) -> tuple[fs.FileSystem, str]:
     if parts.scheme != "hdfs":
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
         return found
+    if parts.hostname and parts.port:
+        # hdfs-native would retry for three minutes.
+        socket.create_connection((parts.hostname, parts.port), timeout=_PATIENCE_S).close()
     try:
         hdfs = _hdfs(parts.hostname, parts.port)
     except ImportError:
@@ -32,7 +39,7 @@ def file_system_of(uri: str) -> tuple[fs.FileSystem, str]:
 def _hdfs(host: str | None, port: int | None) -> Any:
     from hdfs_native.fsspec import HdfsFileSystem
 
-    class Hdfs(HdfsFileSystem):  # type: ignore[misc]
+    class Hdfs(HdfsFileSystem):
         """HDFS with the times of changes under the name that pyarrow reads."""
 
         def info(self, path: str, **options: Any) -> dict[str, Any]:

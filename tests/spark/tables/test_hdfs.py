@@ -1,0 +1,58 @@
+"""Captures and tables in HDFS: a name node and a data node of Hadoop."""
+
+import json
+import sys
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.input.capture_files import find
+from pcli.spark.request import Request
+from pcli.spark.tables.stored_tables import StoredTables
+from pcli.spark.tables.table_store import open_store
+from tests.interop.building import MissingError
+from tests.spark.hadoop.cluster import hadoop
+
+CAPTURE = "go/nack.pcap"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    try:
+        with hadoop(tmp_path_factory.mktemp("hadoop"), "-nomr") as running:
+            yield running
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+def rows(table):
+    return sorted(json.dumps(row, sort_keys=True, default=repr) for row in table.to_pylist())
+
+
+@pytest.mark.slow
+def test_captures_and_tables(url, tmp_path, small_captures):
+    data = (small_captures / CAPTURE).read_bytes()
+    with open_store(f"{url}/in/a folder").create("a.pcap") as file:
+        file.write(data)
+    [capture] = find([f"{url}/in"])
+    assert (capture.path, capture.size) == (f"{url}/in/a%20folder/a.pcap", len(data))
+    assert capture.changed_ns
+    request = Request((f"{url}/in",), f"{url}/out", incremental=True)
+    assert [analyze(request, InProcess()).run for _ in range(2)] == [1, 1]
+    analyze(Request((str(small_captures / CAPTURE),), str(tmp_path / "local")), InProcess())
+    found, wanted = StoredTables(f"{url}/out"), StoredTables(str(tmp_path / "local"))
+    for name in set(wanted.names) - {"captures", "findings"}:  # these two contain the path of the capture
+        assert rows(found.read(name)) == rows(wanted.read(name)), name
+
+
+def test_no_name_node_is_one_line():
+    with pytest.raises(LocalError, match=r"hdfs://127\.0\.0\.1:1/in: connection refused"):
+        find(["hdfs://127.0.0.1:1/in"])
+
+
+def test_a_missing_package_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hdfs_native.fsspec", None)
+    with pytest.raises(LocalError, match=r"pip install 'pulsar-pcli\[hdfs\]'"):
+        find(["hdfs:///in"])
