@@ -4,10 +4,11 @@ Rules of this file
 1. Entries are read in order. The broker itself acknowledges entries that the dispatcher skips: transaction markers,
    messages of aborted transactions, and unknown entries. It also acknowledges any entry that an Exclusive or Failover
    consumer does not receive, unless the consumer reads only some keys or a compacted topic.
-2. If an acknowledged entry is delivered again, the cursor was reset, or the broker sent the message before it processed
-   the ACK. The broker closes all consumers of a subscription when it resets the cursor or loses an ACK. An ACK since
-   which consumers are attached therefore still counts, however late the message is captured: output waits for a commit
-   or for a client that reads slowly. Earlier ACKs do not count. A message without an ack set can also come from a
+2. If an acknowledged entry is delivered again, the ACK was lost, the cursor was reset, or the broker sent the message
+   before it processed the ACK. In the last case the ACK counts, however late the message is captured: output waits for
+   a commit or for a client that reads slowly. In the other cases, the broker has closed all consumers of the
+   subscription or the connection of the ACK. An ACK therefore counts if consumers are attached since it, and if it
+   follows the SUBSCRIBE of the consumer that receives the message. A message without an ack set can also come from a
    broker that ignores ack sets (acknowledgmentAtBatchIndexLevelEnabled, off by default before 4.1): an ACK of a part
    of a batch then counts only if it is captured less than RACE_NS before the message.
 3. The broker sent a message with an earlier consumer epoch before it processed the last request for redelivery. It
@@ -80,7 +81,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     if words:
         messages = left_of(set_of(words), size)
     partial = words or subscription.ack_sets or subscription.pending_sets
-    acked = bool(partial or at in subscription.ack_frames) and _update_ack_set(subscription, at, lifecycle, words, now)
+    acked = bool(partial or at in subscription.ack_frames) and _update_ack_set(consumer, at, lifecycle, words, now)
     _count(consumer, frame, messages, size)
     delivery = Delivery(record, number, now, frame.stream.number, max(redeliveries, 0), messages)
     if now - subscription.last_ns > SILENCE_NS:
@@ -102,18 +103,20 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
 
 
 def _update_ack_set(
-    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, words: list[int] | None, now_ns: int
+    consumer: AttachedConsumer, at: Position, lifecycle: Lifecycle, words: list[int] | None, now_ns: int
 ) -> bool:
     """Set the unacknowledged messages of a batch to those in a MESSAGE, without those of later ACKs (rule 2).
 
     Return whether these ACKs acknowledge the whole entry.
     """
+    subscription = consumer.subscription
     known = subscription.ack_sets.pop(at, None)
     subscription.pending_sets.pop(at, None)
     bits = set_of(words) if words else NO_BITS
     past = lifecycle.deliveries.get(subscription.record.name)
     acks, done = past[-1].acks if past else (), subscription.ack_frames.get(at, 0)
-    since = max(subscription.attached_frame, subscription.reset[0])
+    session = consumer.record.session
+    since = max(subscription.attached_frame, subscription.reset[0], session.number if session is not None else 0)
     if done > since and not words and all(ack.frame != done for ack in acks):
         return True  # acknowledged before this subscription has received it
     for ack in acks:

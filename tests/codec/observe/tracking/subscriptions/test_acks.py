@@ -255,6 +255,21 @@ def test_an_ack_that_is_lost_while_the_subscription_has_no_consumer(working: Wor
     assert working.figure()["unackedMessages"] == 1
 
 
+def test_an_ack_that_is_lost_with_its_connection(working: Working) -> None:
+    """Another consumer remains attached."""
+    wire, place = working.wire, pb.MessageIdData(ledgerId=7, entryId=0)
+    wire.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=4, request_id=10))
+    wire.broker(pb.CommandSuccess(request_id=10))
+    working.is_sent(0, 1)
+    wire.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=[place]))
+    wire.client(pb.CommandCloseConsumer(consumer_id=3, request_id=11))
+    wire.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=3, request_id=12))
+    wire.broker(pb.CommandSuccess(request_id=12))
+    working.is_sent(0, 1)
+    found = figures(wire.tracker.subscriptions, wire.conversation.now)[TOPIC]["subscriptions"]["s"]
+    assert found["unackedMessages"] == 1
+
+
 def test_an_ack_after_the_broker_closed_the_consumer(producing: Any) -> None:
     """The broker has unloaded the topic when the ACK arrives, and sends CLOSE_CONSUMER after that."""
     working = Working(producing, kind=2)
