@@ -45,8 +45,9 @@ def open_connect(remote: str, conf: Mapping[str, str] | None = None) -> Iterator
 
 def _check_server(remote: str) -> None:
     """Raise LocalError if nothing listens at the address; Spark would retry for ten minutes."""
-    place = urlsplit(remote)
+    shown = remote.partition(";")[0]  # a parameter can be a token
     try:
+        place = urlsplit(shown)
         socket.create_connection((place.hostname or "", place.port or _PORT), timeout=_PATIENCE_S).close()
     except (OSError, ValueError):
-        raise LocalError(f"--master {remote}: no Spark Connect server responds at this address") from None
+        raise LocalError(f"--master {shown}: no Spark Connect server responds at this address") from None

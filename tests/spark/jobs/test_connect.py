@@ -40,7 +40,9 @@ def test_messages_as_a_data_frame(small_captures, connect_url, tmp_path):
 
 
 def test_no_server_is_one_line():
-    with pytest.raises(LocalError, match="no Spark Connect server responds"), open_connect("sc://127.0.0.1:1"):
+    """The error does not contain the token."""
+    message = r"^--master sc://127\.0\.0\.1:1/: no Spark Connect server responds at this address$"
+    with pytest.raises(LocalError, match=message), open_connect("sc://127.0.0.1:1/;token=secret"):
         pass
 
 
