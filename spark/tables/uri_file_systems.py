@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
@@ -11,7 +11,6 @@ from pyarrow import fs
 from pcli.codec.errors import LocalError
 
 __all__ = ["file_system_of"]
-
 
 _PATIENCE_S: Final = 5.0
 
@@ -26,31 +25,15 @@ def file_system_of(uri: str) -> tuple[fs.FileSystem, str]:
     if parts.scheme != "hdfs":
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
         return found
-    if parts.hostname and parts.port:
+    user, at, place = parts.netloc.rpartition("@")
+    if at:
+        raise LocalError(f"hdfs://{place}: the user is not a part of the URI: set HADOOP_USER_NAME={user}")
+    if parts.port:
         # hdfs-native would retry for three minutes.
-        socket.create_connection((parts.hostname, parts.port), timeout=_PATIENCE_S).close()
+        socket.create_connection((parts.hostname or "", parts.port), timeout=_PATIENCE_S).close()
     try:
-        hdfs = _hdfs(parts.hostname, parts.port)
+        from pcli.spark.tables.hdfs import Hdfs
     except ImportError:
         raise LocalError("hdfs:// needs more packages: pip install 'pulsar-pcli[hdfs]'") from None
-    return fs.PyFileSystem(fs.FSSpecHandler(hdfs)), unquote(parts.path)
-
-
-def _hdfs(host: str | None, port: int | None) -> Any:
-    from hdfs_native.fsspec import HdfsFileSystem
-
-    class Hdfs(HdfsFileSystem):
-        """HDFS with the times of changes under the name that pyarrow reads."""
-
-        def info(self, path: str, **options: Any) -> dict[str, Any]:
-            return _with_time(super().info(path, **options))
-
-        def find(self, path: str, *given: Any, **options: Any) -> Any:
-            found = super().find(path, *given, **options)
-            return {name: _with_time(one) for name, one in found.items()} if isinstance(found, dict) else found
-
-    return Hdfs(host, port)
-
-
-def _with_time(info: dict[str, Any]) -> dict[str, Any]:
-    return info | {"mtime": info["modification_time"] / 1000}
+    name = place.removesuffix(f":{parts.port}") or None  # upper and lower case differ in the name of a nameservice
+    return fs.PyFileSystem(fs.FSSpecHandler(Hdfs(name, parts.port))), unquote(parts.path)

@@ -1,6 +1,7 @@
 """Captures and tables in HDFS: a name node and a data node of Hadoop."""
 
 import json
+import pickle
 import sys
 
 import pytest
@@ -47,12 +48,39 @@ def test_captures_and_tables(url, tmp_path, small_captures):
         assert rows(found.read(name)) == rows(wanted.read(name)), name
 
 
+@pytest.mark.slow
+def test_a_task_writes_to_a_store_and_replaces_a_file(url):
+    store = pickle.loads(pickle.dumps(open_store(f"{url}/store")))
+    for text in (b"first", b"second"):
+        with store.create("new") as file:
+            file.write(text)
+        store.move("new", "old")
+    assert store.read("old") == b"second"
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("hdfs:///in", "No fs.defaultFS setting found"),
+        ("hdfs://MyCluster/in", "No NameNode hosts found"),
+        ("hdfs://alice@node:8020/in", r"hdfs://node:8020: .* set HADOOP_USER_NAME=alice"),
+    ],
+)
+def test_a_uri_without_a_name_node_is_one_line(monkeypatch, uri, message):
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    for function in (find, open_store):
+        with pytest.raises(LocalError, match=message):
+            function([uri] if function is find else uri)
+
+
 def test_no_name_node_is_one_line():
     with pytest.raises(LocalError, match=r"hdfs://127\.0\.0\.1:1/in: connection refused"):
         find(["hdfs://127.0.0.1:1/in"])
 
 
 def test_a_missing_package_is_one_line(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pcli.spark.tables.hdfs", raising=False)
     monkeypatch.setitem(sys.modules, "hdfs_native.fsspec", None)
     with pytest.raises(LocalError, match=r"pip install 'pulsar-pcli\[hdfs\]'"):
         find(["hdfs:///in"])
