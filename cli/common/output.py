@@ -99,15 +99,24 @@ def write_bytes(data: bytes) -> None:
 def complete_file(path: str | Path) -> Iterator[Path]:
     """Yield the name of the file to write, which replaces ``path`` when the block ends without an exception.
 
-    A device or a pipe is written directly. Raises OSError.
+    The target of a link is replaced, not the link, and keeps its mode. A device, a pipe, and any name below /dev or
+    /proc is written directly. Raises OSError.
     """
-    if Path(path).exists() and not Path(path).is_file():
+    target = Path(path).resolve()
+    special = Path(path).absolute().parts[1:2] in (("dev",), ("proc",))
+    if special or (target.exists() and not target.is_file()):
         yield Path(path)
         return
-    part = Path(f"{path}.part")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         yield part
-        part.replace(path)
+        if target.exists():
+            shutil.copymode(target, part)
+        part.replace(target)
+    except OSError as error:
+        if error.filename == str(part):
+            error.filename = str(path)
+        raise
     finally:
         with suppress(OSError):
             part.unlink()

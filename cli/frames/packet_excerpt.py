@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from pcli.cli.common.output import fail, say
+from pcli.cli.common.output import complete_file, fail, say
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
@@ -22,7 +22,7 @@ def written(
 ) -> Generator[Facts, None, None]:
     """Yield the facts unchanged. After the last frame or at Ctrl-C, write the packets of their frames to the file.
 
-    The file is written as ``.part`` and renamed when it is complete. If Ctrl-C is pressed before the first frame, no
+    The file appears when it is complete. If Ctrl-C is pressed before the first frame, no
     file is written. Credentials are masked with ``*`` unless ``secrets`` is set. The command fails if the file cannot
     be written or is an input.
     """
@@ -33,31 +33,23 @@ def written(
         with suppress(OSError):
             if Path(name).samefile(path):
                 fail(f"-w {path}: this file is an input of the command")
-    # A regular file is written as ``.part`` and then renamed. A device or a pipe is written directly.
-    regular = not Path(path).exists() or Path(path).is_file()
-    part = Path(f"{path}.part") if regular else Path(path)
-    chosen, shown = SelectedFrames(), False
+    chosen, shown, stopped = SelectedFrames(), False, None
     try:
-        with part.open("wb") as file:
+        with complete_file(path) as part, part.open("wb") as file:
             try:
                 for one in facts:
                     chosen.add(one)
                     shown = True
                     yield one
-            except (KeyboardInterrupt, GeneratorExit):
-                if shown:  # if False, a live interface may not be open yet, and _copy would open it and never end
-                    _copy(reading, chosen, file, path, secrets=secrets)
-                    if regular:
-                        part.replace(path)
-                raise
+            except (KeyboardInterrupt, GeneratorExit) as stop:
+                if not shown:  # a live interface may not be open yet, and _copy would open it and never end
+                    raise
+                stopped = stop
             _copy(reading, chosen, file, path, secrets=secrets)
-        if regular:
-            part.replace(path)
     except OSError as error:
         fail(f"-w {path}: {reason_of(error)}")
-    finally:
-        if regular:
-            part.unlink(missing_ok=True)
+    if stopped is not None:
+        raise stopped
 
 
 def _copy(reading: CaptureReading, chosen: SelectedFrames, file: BinaryIO, path: str, *, secrets: bool) -> None:
