@@ -42,9 +42,9 @@ _Packed = tuple[int, int, int, int, str, bytes]
 
 
 def sent(item: int, blocks: Iterator[Block], partitions: int) -> Iterator[tuple[int, bytes]]:
-    """Yield an item's pieces for the JVM: the number of a partition, and the pickled pieces.
+    """Yield an item's pieces in loads: the number of a partition, and the pickled pieces.
 
-    If ``blocks`` raises a PcliError, the last pair contains the error.
+    If ``blocks`` raises a PcliError, the last load contains the error.
     """
     held: dict[int, Any] = {}
     size, places = 0, count()
