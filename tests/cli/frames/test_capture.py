@@ -108,6 +108,7 @@ def test_a_full_disk(pcli, talking, program):
     assert "packets written" not in result.err
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_sigterm_ends_the_capture_program_with_a_summary(tmp_path, monkeypatch, number):
     """A fake capture program that records its end, because no process may remain."""
