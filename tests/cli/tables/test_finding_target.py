@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -54,10 +55,39 @@ def test_only_chosen_findings_are_sent(rules, severities, sent):
         one.send(FINDING)
 
 
-@pytest.mark.parametrize("words", ["", "no-such-command --x", "'open"])
-def test_a_command_that_cannot_run_is_refused(words):
-    with pytest.raises(LocalError, match="--on-finding"):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (" ", "--on-finding: the command is empty"),
+        ("no-such-command -H 'token: SECRET'", "--on-finding no-such-command: there is no such command"),
+        ("curl -H 'token: SECRET", "--on-finding: no closing quotation"),
+    ],
+)
+def test_a_command_that_cannot_run_is_refused_without_its_arguments(words, message):
+    with pytest.raises(LocalError) as caught:
         target(words).check()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:SECRET@hooks/", "HTTPS://me:SECRET@hooks/", "https://SECRET@hooks/", "http://me%3ASECRET%40hooks/",
+        "http://me:SEC/RET@hooks/", "ftp://me:SECRET@hooks/", "http://host name/", "http://hooks/a b", "http://hooks/é",
+        "http:///path", "http://hooks:x/", "http://hooks:65536/", "http://[::1/", "'http://me:SECRET@hooks/'",
+    ],
+)  # fmt: skip
+def test_a_url_that_cannot_be_used_is_refused_without_its_text(url):
+    with pytest.raises(LocalError, match=r"^--on-finding: invalid URL: write ") as caught:
+        target(url).check()
+    assert "SEC" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://hooks", "HTTPS://hooks.example:8443/a@b?x=y", "http://[::1]:80/", "http://a?b"]
+)
+def test_a_url_with_a_host_is_accepted(url):
+    target(url).check()
 
 
 @pytest.fixture
@@ -69,6 +99,11 @@ def server():
             data = self.rfile.read(int(self.headers["Content-Length"]))
             self.server.got.append((self.path, self.headers["Content-Type"], json.loads(data)))
             self.send_response(self.server.status)
+            self.send_header("Location", "/login")
+            self.end_headers()
+
+        def do_GET(self):
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_):
@@ -88,13 +123,34 @@ def test_a_url_receives_json(server):
     one.check()
     one.send(FINDING)
     assert server.got == [("/hook", "application/json", FINDING)]
-    server.status = 503
-    with pytest.raises(LocalError, match=rf"^--on-finding 127\.0\.0\.1:{server.server_port}: HTTP 503$"):
-        one.send(FINDING)
+
+
+@pytest.mark.parametrize("status", [302, 307, 404, 503])
+def test_a_finding_that_the_server_does_not_accept(server, status):
+    """A redirect is not followed: urllib would send a GET without the finding."""
+    server.status = status
+    with pytest.raises(LocalError, match=rf"^--on-finding 127\.0\.0\.1:{server.server_port}: HTTP {status}$"):
+        target(f"HTTP://127.0.0.1:{server.server_port}/SECRET").send(FINDING)
+
+
+def test_a_server_without_http():
+    def answer():
+        with listener.accept()[0] as connection:
+            connection.recv(65536)
+            connection.sendall(b"220 SECRET ESMTP\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(LocalError) as caught:
+            target(f"http://{where}/").send(FINDING)
+        thread.join()
+    assert str(caught.value) == f"--on-finding {where}: the server does not answer with HTTP"
 
 
 def test_a_server_that_is_not_there(server):
     port = server.server_port
     server.server_close()
-    with pytest.raises(LocalError, match=rf"^--on-finding 127\.0\.0\.1:{port}: "):
-        target(f"http://me:secret@127.0.0.1:{port}/").send(FINDING)
+    with pytest.raises(LocalError, match=rf"^--on-finding 127\.0\.0\.1:{port}: .*Connection"):
+        target(f"http://127.0.0.1:{port}/").send(FINDING)
