@@ -76,7 +76,10 @@ def spark_stream(
     """
     from pcli.cli.tables.analysis import request_from
     from pcli.cli.tables.spark_analyze import print_traces
+    from pcli.codec.errors import LocalError
 
+    if master.startswith("sc://"):
+        raise LocalError("--master: spark-stream cannot use Spark Connect; use spark-analyze --incremental")
     request = request_from({**context.params, "paths": [folder], "incremental": True})
     target = _target(request, on_finding, finding or ("any",))
     with print_traces(debug):
@@ -101,11 +104,11 @@ def _target(request: Request, on_finding: str, findings: Sequence[str]) -> Findi
     from pcli.cli.tables.finding_target import FindingTarget
     from pcli.codec.errors import LocalError
 
+    checked_rules(findings, "--finding", FAIL_WORDS)
     if not on_finding:
         return None
     if all(table.name != "findings" for table in request.tables):
         raise LocalError("--on-finding needs the table findings: add it to --only")
-    checked_rules(findings, "--finding", FAIL_WORDS)
     severities = [severity for word in findings for severity in FAIL_WORDS.get(word, ())]
     target = FindingTarget(on_finding, findings, severities)
     target.check()

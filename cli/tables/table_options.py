@@ -16,6 +16,7 @@ __all__ = [
     "Incremental",
     "Keep",
     "Master",
+    "MasterOrServer",
     "Only",
     "Out",
     "Paths",
@@ -72,13 +73,10 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Fail if a file cannot be read to its end, and leave OUT unchanged.")
 ]
 Report = Annotated[str, typer.Option("--report", metavar="FILE", help="Also write an HTML report of the tables.")]
-Master = Annotated[
-    str,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="local[*], local[4], spark://host:7077, yarn, k8s://https://…, sc://host:15002 (Spark Connect).",
-    ),
+_MASTERS: Final = "local[*], local[4], spark://host:7077, yarn, k8s://https://…"
+Master = Annotated[str, typer.Option("--master", metavar="URL", help=f"{_MASTERS}.")]
+MasterOrServer = Annotated[
+    str, typer.Option("--master", metavar="URL", help=f"{_MASTERS}, sc://host:15002 (Spark Connect).")
 ]
 Conf = Annotated[
     list[str] | None,

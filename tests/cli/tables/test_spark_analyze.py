@@ -56,6 +56,26 @@ def test_invalid_options_are_reported_in_one_line(pcli, small_captures, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--finding", "nonsense"], "--finding nonsense: unknown rule"),
+        (["--on-finding", "http://me:SECRET@hooks/"], "--on-finding: invalid URL"),
+        (["--master", "sc://127.0.0.1:1/;token=SECRET"], "spark-stream cannot use Spark Connect"),
+    ],
+)
+def test_options_that_only_a_stream_refuses(pcli, small_captures, tmp_path, arguments, message):
+    ran = pcli("spark-stream", small_captures, "-o", tmp_path / "out", "--checkpoint", tmp_path / "check", *arguments)
+    assert (ran.code, ran.err.count("\n"), message in ran.err, "SECRET" in ran.err) == (2, 1, True, False), ran.err
+
+
+@pytest.mark.parametrize(("command", "connects"), [("spark-analyze", True), ("spark-stream", False)])
+def test_only_spark_analyze_offers_spark_connect(pcli, command, connects):
+    text = pcli(command, "--help").out
+    assert "spark://host:7077" in text
+    assert ("sc://" in text) is connects
+
+
 def test_without_java_the_remedy_is_printed(pcli, small_captures, tmp_path, monkeypatch):
     from pcli.spark.jobs import java
 
