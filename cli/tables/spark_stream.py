@@ -128,7 +128,10 @@ def _run(
     on_finding: OnFinding | None,
     debug: bool,
 ) -> Exit:
-    """Read files until stopped. Return the exit code, which is 3 if a file could not be read to its end."""
+    """Read files until stopped.
+
+    Return the exit code: 1 if findings could not be sent, or else 3 if a file could not be read to its end.
+    """
     from pcli.spark.jobs.session import open_spark, parsed_conf
     from pcli.spark.jobs.stream import Stream
     from pcli.spark.tables.uri_redaction import hidden
@@ -139,15 +142,20 @@ def _run(
         nonlocal damaged
         damaged = damaged or bool(batch.summary.troubles)
         say(_batch_text(batch))
-        if batch.unreported:
-            say(f"{batch.unreported}; the findings are sent again after the next batch")
         for path, status, error in batch.summary.troubles:
             say(f"{path}: {status}: {error}")
+
+    def print_unreported(reason: str) -> None:
+        say(f"{reason}; the findings are sent again after the next batch, and when the command starts again")
 
     # SIGTERM, from `kill` or a service manager, has the effect of Ctrl-C. The next run repeats an interrupted batch.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
-        hooks: dict[str, Any] = {"on_batch": print_batch, "on_finding": on_finding}
+        hooks: dict[str, Any] = {
+            "on_batch": print_batch,
+            "on_finding": on_finding,
+            "on_unreported": print_unreported,
+        }
         stream = Stream(spark, request, checkpoint, most=most, key_log=key_log, **hooks)
         if not once:
             say(f"watching {hidden(request.paths[0])}: Ctrl-C ends it")
@@ -155,6 +163,8 @@ def _run(
             stream.run(every_s=every_s, once=once)
         except KeyboardInterrupt:
             stream.stop()  # this is the regular way to end
+    if stream.unreported:
+        return Exit.NO
     return Exit.DAMAGED if damaged else Exit.FINE
 
 

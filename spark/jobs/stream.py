@@ -21,7 +21,7 @@ Rules of this file
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,9 +44,9 @@ from pcli.spark.tables.table_store import open_store
 from pcli.spark.tables.uri_redaction import hidden
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
-__all__ = ["Batch", "OnBatch", "Stream"]
+__all__ = ["Batch", "OnBatch", "OnUnreported", "Stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Batch:
     new_findings: int | None
     """Number of findings that were not in the tables before, or that could not be reported; None if there is no table
     of findings."""
-    unreported: str
-    """The reason why findings could not be reported; they are reported again after the next batch. Empty if there is
-    none."""
 
 
 OnBatch = Callable[[Batch], None]
 """A function that is called after a batch."""
+
+OnUnreported = Callable[[str], None]
+"""A function that is called with the reason why findings could not be reported."""
 
 _SCHEMA: Final = "path string, modificationTime timestamp, length long, content binary"
 """The schema of Spark's binaryFile source. A stream does not infer it."""
@@ -89,6 +89,7 @@ class Stream:
         key_log: str = "",
         on_batch: OnBatch | None = None,
         on_finding: OnFinding | None = None,
+        on_unreported: OnUnreported | None = None,
     ) -> None:
         """``request.paths`` contains one folder; a batch contains up to ``most`` files, the oldest first.
 
@@ -101,7 +102,9 @@ class Stream:
         self._checkpoint = spark_path(checkpoint)
         self._most = most
         self._key_log = key_log
-        self._on_batch, self._on_finding = on_batch, on_finding
+        self._on_batch, self._on_finding, self._on_unreported = on_batch, on_finding, on_unreported
+        self.unreported = ""
+        """The reason why findings of the last batch could not be reported; empty if all were reported."""
         self._error: PcliError | None = None
         self._query: Any = None
         self._record = StreamRecord.read(open_store(checkpoint))
@@ -110,10 +113,13 @@ class Stream:
     def run(self, *, every_s: float = 10, once: bool = False) -> None:
         """Read new files every ``every_s`` seconds until the stream stops.
 
-        If ``once`` is set, read only the existing files.
+        If ``once`` is set, read only the existing files. The findings that an earlier stream with this checkpoint could
+        not report are reported first.
 
         Raise the PcliError that stopped the stream.
         """
+        if self._on_finding is not None and self._record.tables:
+            self._report()
         reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
         files = reader.option("maxFilesPerTrigger", self._most).load(spark_path(self._request.paths[0]))
         columns = ("path", "cast(modificationTime as double) changed_s")
@@ -134,22 +140,33 @@ class Stream:
         listed = files.collect()
         if not listed:
             return
+        try:
+            self._process(listed, number)
+        except PcliError as error:
+            self._error = error
+            raise
+
+    def _process(self, listed: Sequence[Row], number: int) -> None:
+        """Process the files of a batch: their paths, and the times of their last changes."""
         new = {plain_path(row["path"]) for row in listed}
         if self._key_log:
             with suppress(OSError):  # the secrets of the last batch remain
                 self._request = replace(self._request, key_log=Path(self._key_log).read_bytes())
-        try:
-            paths = sorted(new | set(_existing_files(self._request.out)))
-            with closing(SparkEngine(self._session)) as engine:
-                summary = analyze(replace(self._request, paths=tuple(paths)), engine, may_be_none=True)
-        except PcliError as error:
-            self._error = error
-            raise
-        count, unreported = self._record.report(open_store(self._request.out), summary, self._on_finding)
+        paths = sorted(new | set(_existing_files(self._request.out)))
+        with closing(SparkEngine(self._session)) as engine:
+            summary = analyze(replace(self._request, paths=tuple(paths)), engine, may_be_none=True)
+        count = self._report()
         if self._on_batch is not None:
             lag_s = max(0, time.time() - max(row["changed_s"] for row in listed))
             state_bytes = open_store(self._request.out).size(STATE)
-            self._on_batch(Batch(number, len(new), summary, lag_s, state_bytes, count, unreported))
+            self._on_batch(Batch(number, len(new), summary, lag_s, state_bytes, count))
+
+    def _report(self) -> int | None:
+        """Report the findings in the tables that were not reported yet; return their number."""
+        count, self.unreported = self._record.report(open_store(self._request.out), self._on_finding)
+        if self.unreported and self._on_unreported is not None:
+            self._on_unreported(self.unreported)
+        return count
 
     @contextmanager
     def _own_error(self) -> Iterator[None]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pcli.codec.errors import LocalError
-from pcli.spark.summary import Summary
 from pcli.spark.tables.runs import tables_id
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import Store
@@ -23,8 +22,8 @@ __all__ = ["OnFinding", "StreamRecord", "identity_of"]
 _NAME: Final = "pcli-stream.json"
 
 OnFinding = Callable[[dict[str, Any]], None]
-"""A function that is called with each new row of the table `findings` and the number of the run. If it raises
-LocalError, this finding and the following ones are new again in the next batch."""
+"""A function that is called with each new row of the table `findings`, to which `run`, the number of the run, is added.
+If it raises LocalError, this finding and the following ones are reported again later."""
 
 
 @dataclass(slots=True)
@@ -49,27 +48,27 @@ class StreamRecord:
         except (ValueError, TypeError, KeyError):
             raise LocalError(f"{checkpoint.path(_NAME)}: damaged; remove the file") from None
 
-    def report(self, store: Store, summary: Summary, on_finding: OnFinding | None) -> tuple[int | None, str]:
-        """Report the findings that are new in the tables, and write the record.
+    def report(self, store: Store, on_finding: OnFinding | None) -> tuple[int | None, str]:
+        """Report the findings of the last run that were not reported yet, and write the record.
 
         Return the number of new findings, or None if there is no table of findings, and the reason why some of them
         could not be reported, or an empty text.
         """
-        found: dict[str, dict[str, Any]] = {}
-        if summary.findings is not None:
-            found = {identity_of(row): row for row in StoredTables(store).read("findings").to_pylist()}
+        stored = StoredTables(store)
+        known = "findings" in stored.names
+        found = {identity_of(row): row for row in stored.read("findings").to_pylist()} if known else {}
         new = [name for name in found if name not in self.reported]
         left, reason = set(new), ""
         try:
             for name in new:
                 if on_finding is not None:
-                    on_finding(found[name] | {"run": summary.run})
+                    on_finding(found[name] | {"run": stored.run.run})
                 left.remove(name)
         except LocalError as error:
             reason = str(error)
         self.tables, self.reported = tables_id(store), found.keys() - left
         self._write()
-        return None if summary.findings is None else len(new), reason
+        return len(new) if known else None, reason
 
     def _write(self) -> None:
         fields = {"tables": self.tables, "reported": sorted(self.reported)}

@@ -4,10 +4,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
+from pcli.cli.app import main
 from pcli.codec.errors import LocalError
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
@@ -37,12 +39,14 @@ def places(tmp_path):
     return places
 
 
+def stream_of(spark, places, only=ONLY, **more):
+    incoming, out, checkpoint = map(str, places)
+    return Stream(spark, Request((incoming,), out, only=only, incremental=True), checkpoint, **more)
+
+
 def batches(spark, places, only=ONLY, **more):
     lines = []
-    incoming, out, checkpoint = map(str, places)
-    request = Request((incoming,), out, only=only, incremental=True)
-    stream = Stream(spark, request, checkpoint, on_batch=lines.append, **more)
-    stream.run(once=True)
+    stream_of(spark, places, only, on_batch=lines.append, **more).run(once=True)
     return lines
 
 
@@ -151,6 +155,54 @@ def test_an_error_of_a_batch_is_reported(spark, parts_of, places):
     (places[1] / "notes.txt").touch()
     with pytest.raises(LocalError, match="the folder contains other files"):
         take(spark, places)
+
+
+def test_an_error_of_the_record_is_reported(spark, parts_of, places):
+    move_in(parts_of("flex/01-produce-consume.pcap", 2)[0], places)
+    (places[2] / "pcli-stream.json.new").mkdir(parents=True)
+    with pytest.raises(LocalError, match=rf"^{places[2]}/pcli-stream\.json\.new: "):
+        take(spark, places)
+
+
+def test_findings_that_a_run_could_not_report_are_reported_at_the_start_of_the_next_run(spark, small_captures, places):
+    def refuse(_):
+        raise LocalError("HTTP 503")
+
+    move_in(small_captures / "java" / "refusals.pcap", places)
+    [batch] = batches(spark, places, ("findings",), on_finding=refuse)
+    assert batch.new_findings > 0
+    reported = []
+    for function, wanted in ((refuse, "HTTP 503"), (reported.append, ""), (refuse, "")):
+        stream = stream_of(spark, places, ("findings",), on_finding=function)
+        stream.run(once=True)
+        assert stream.unreported == wanted
+    assert len(reported) == batch.new_findings
+
+
+def test_the_findings_of_other_runs_are_not_reported_at_the_start(spark, small_captures, places):
+    """A stream with a new checkpoint has not tried to report the findings in the tables."""
+    request = Request((str(small_captures / "java" / "refusals.pcap"),), str(places[1]), only=("findings",))
+    analyze(request, InProcess())
+    reported = []
+    stream_of(spark, places, ("findings",), on_finding=reported.append).run(once=True)
+    assert reported == []
+
+
+def test_the_command_fails_until_the_findings_are_sent(spark, small_captures, places, monkeypatch, capfd):
+    incoming, out, checkpoint = places
+    move_in(small_captures / "java" / "refusals.pcap", places)
+    monkeypatch.setattr("pcli.spark.jobs.session.open_spark", lambda *_, **__: nullcontext(spark))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    common = ("pcli", "spark-stream", incoming, "-o", out, "--checkpoint", checkpoint, "--only", "findings", "--once")
+    again = "the findings are sent again after the next batch, and when the command starts again"
+    again = f"pcli: --on-finding false: exit code 1; {again}"
+    for command, failed in (("false", True), ("false", True), ("cat", False), ("false", False)):
+        monkeypatch.setattr(sys, "argv", [*map(str, common), "--on-finding", command])
+        with pytest.raises(SystemExit) as end:
+            main()
+        text = capfd.readouterr()
+        assert (end.value.code or 0, again in text.err.splitlines()) == (int(failed), failed), text.err
+        assert ('"rule"' in text.out) is (command == "cat")
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The record of a stream in its checkpoint: each finding is reported once, or again if that failed."""
 
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -43,9 +42,8 @@ def findings(store):
 
 
 def test_each_finding_is_reported_once(store, checkpoint, summaries):
-    reported, counts = [], []
-    for summary in summaries:
-        counts.append(StreamRecord.read(checkpoint).report(store, summary, reported.append))
+    reported = []
+    counts = [StreamRecord.read(checkpoint).report(store, reported.append) for _ in summaries]
     assert [reason for _, reason in counts] == [""] * 4
     assert sum(count for count, _ in counts) == len(reported)
     assert [row["run"] for row in reported] == [run for run, (count, _) in enumerate(counts, 1) for _ in range(count)]
@@ -54,7 +52,7 @@ def test_each_finding_is_reported_once(store, checkpoint, summaries):
     # If the process is killed before the record is written, the findings are reported again.
     checkpoint.remove("pcli-stream.json")
     again = []
-    StreamRecord.read(checkpoint).report(store, summary, again.append)
+    StreamRecord.read(checkpoint).report(store, again.append)
     assert {identity_of(row) for row in again} == findings(store)
 
 
@@ -66,19 +64,18 @@ def test_findings_that_could_not_be_reported_are_reported_later(store, checkpoin
             raise LocalError("HTTP 503")
         reported.append(row)
 
-    *_, summary = summaries
-    count, reason = StreamRecord.read(checkpoint).report(store, summary, refuse_second)
+    assert len(list(summaries)) == 4
+    count, reason = StreamRecord.read(checkpoint).report(store, refuse_second)
     assert (count, reason, len(reported)) == (len(findings(store)), "HTTP 503", 1)
     more = []
-    assert StreamRecord.read(checkpoint).report(store, summary, more.append) == (count - 1, "")
+    assert StreamRecord.read(checkpoint).report(store, more.append) == (count - 1, "")
     assert {identity_of(row) for row in (*reported, *more)} == findings(store)
 
 
-def test_without_a_table_of_findings(store, checkpoint, summaries, monkeypatch):
-    summary = next(summaries)
-    monkeypatch.setattr("pcli.spark.jobs.stream_record.StoredTables", None)
-    summary = replace(summary, findings=None)
-    assert StreamRecord.read(checkpoint).report(store, summary, None) == (None, "")
+def test_without_a_table_of_findings(store, checkpoint, tmp_path, parts_of):
+    (part, *_) = parts_of("java/refusals.pcap", 4)
+    analyze(Request((str(part),), str(tmp_path / "out"), only=("messages",)), InProcess())
+    assert StreamRecord.read(checkpoint).report(store, None) == (None, "")
     assert StreamRecord.read(checkpoint).tables
 
 
