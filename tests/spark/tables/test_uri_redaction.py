@@ -1,6 +1,5 @@
 """Passwords in URIs are never printed or written."""
 
-
 import pytest
 from pyarrow import fs
 
