@@ -1,12 +1,15 @@
 """Serialization of the values that an incremental run keeps for the next run.
 
 The values are pickled, because they contain objects of the reader. A pickle can name any function, so a manipulated
-file could run code. Therefore only classes that the packages of the reader define, numpy arrays and plain containers
-are loaded. Class names are part of the format: if a class was renamed, older values are rejected as values of a
-different version.
+file could run code. Therefore only classes of the modules of the reader's state, numpy arrays and plain containers are
+loaded. Class names are part of the format: if a class was renamed, older values are rejected as values of a different
+version.
 
-A Tracker also contains methods of its parts, and rules. A method is stored as its object and name, and only methods of
-the packages of the Tracker are loaded; a rule is stored as its name.
+A Tracker also contains methods of its parts, and rules. A method is stored as its object and name, and only the methods
+in `_METHODS` are loaded; a rule is stored as its name.
+
+The contents of the objects are not checked, and a pickle can call everything that it can load. A class or method may
+therefore be added only if it does not get an attribute whose name is data.
 """
 
 from __future__ import annotations
@@ -19,24 +22,74 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from pcli.codec.errors import LocalError
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.rules import RULES, Rule
+from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
+from pcli.codec.observe.tracking.producers.producer_commands import ProducerCommands
+from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
+from pcli.codec.observe.tracking.producers.receipts import Receipts
+from pcli.codec.observe.tracking.subscriptions.acks import Acks
+from pcli.codec.observe.tracking.subscriptions.consumer_sessions import ConsumerSessions
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
+from pcli.codec.observe.tracking.subscriptions.transaction_end import TransactionEnd
+from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.observe.tracking.transactions import Transactions
+from pcli.spark.columnar.observation.observe_group import Group
 from pcli.spark.stages.read_sequentially import collection_disabled
 
 __all__ = ["dump", "load"]
 
 _PLAIN: Final = frozenset({
     ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "bytearray"), ("builtins", "range"),
-    ("builtins", "complex"), ("collections", "deque"), ("collections", "Counter"), ("collections", "OrderedDict"),
-    ("collections", "defaultdict"), ("copyreg", "_reconstructor"), ("builtins", "object"),
+    ("collections", "deque"), ("collections", "Counter"), ("collections", "OrderedDict"),
     ("numpy", "ndarray"), ("numpy", "dtype"), ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"),
     ("pcli.codec.observe.observer_state", "open_frame"),
     ("pcli.spark.columnar.observation.observe_group", "_all"),
     ("pcli.spark.stages.kept_values", "_method"), ("pcli.spark.stages.kept_values", "_rule"),
 })  # fmt: skip
-_READER: Final = ("pcli.codec.", "pcli.spark.")
-_TRACKER: Final = ("pcli.codec.observe.", "pcli.spark.columnar.observation.")
-"""Packages whose methods are loaded."""
+_MODULES: Final = frozenset({
+    "pcli.codec.bounded_dict", "pcli.codec.wire.problems",
+    "pcli.codec.capture.connections", "pcli.codec.capture.fast_path", "pcli.codec.capture.flows",
+    "pcli.codec.capture.frame_extraction", "pcli.codec.capture.frames", "pcli.codec.capture.ip",
+    "pcli.codec.capture.output", "pcli.codec.capture.resync",
+    "pcli.codec.capture.stream_kind", "pcli.codec.capture.streams", "pcli.codec.capture.tls.key_log",
+    "pcli.codec.capture.tls.record_cipher", "pcli.codec.capture.tls.session",
+    "pcli.codec.observe.diagnosis", "pcli.codec.observe.observer",
+    "pcli.codec.observe.observer_state", "pcli.codec.observe.rules.finding",
+    "pcli.spark.columnar.observation.finding_table",
+    "pcli.spark.columnar.observation.host_history", "pcli.spark.columnar.observation.observe_group",
+    "pcli.spark.columnar.observation.recording_context",
+    "pcli.spark.columnar.reading.capture_reader", "pcli.spark.columnar.reading.recent_segments",
+    "pcli.spark.input.capture_files", "pcli.spark.input.capture_headers", "pcli.spark.input.read_plan",
+    "pcli.spark.stages.incremental", "pcli.spark.stages.kept_observations", "pcli.spark.stages.read_sequentially",
+    "pcli.spark.stages.split_tables",
+})  # fmt: skip
+"""Modules whose classes are loaded, with those of `_TRACKER`."""
+
+_TRACKER: Final = "pcli.codec.observe.tracking."
+
+_METHODS: Final[dict[type, tuple[str, ...]]] = {
+    Acks: ("response",),
+    ConnectionTracker: ("_end_silently",),
+    ConsumerSessions: (
+        "active_change", "close", "connect", "last_message_id", "response", "seek_request", "subscribe",
+    ),
+    Diagnosis: ("_done",),
+    Group: ("_asked",),
+    Observer: ("see",),
+    ProducerCommands: ("close", "error", "producer", "producer_success", "success"),
+    ProducerTracker: ("_send",),
+    Receipts: ("error", "receipt"),
+    SubscriptionTracker: (
+        "_ack", "_close_producer", "_flow", "_message", "_on_producer", "_producer", "_redeliver", "_send",
+    ),
+    Tracker: ("_end_connection", "see"),
+    TransactionEnd: ("request", "response"),
+    Transactions: ("add_acks", "end_on_broker", "request", "response", "transaction_of"),
+}  # fmt: skip
+"""Methods that a state contains. Only they are loaded."""
 
 
 def dump(value: Any) -> bytes:
@@ -54,9 +107,9 @@ def _reduced_method(method: MethodType) -> tuple[Callable[..., Any], tuple[objec
 
 
 def _method(of: object, name: str) -> MethodType:
-    """Return a method of an object of the Tracker; raise UnpicklingError for any other object or attribute."""
-    function = next((vars(one)[name] for one in type(of).__mro__ if name in vars(one)), None)
-    if isinstance(function, FunctionType) and function.__module__.startswith(_TRACKER):
+    """Return a method in `_METHODS`; raise UnpicklingError for any other object or attribute."""
+    function = vars(type(of)).get(name) if name in _METHODS.get(type(of), ()) else None
+    if isinstance(function, FunctionType):
         return MethodType(function, of)
     raise pickle.UnpicklingError(f"the method {name} of {type(of).__qualname__} is not allowed")
 
@@ -85,7 +138,7 @@ class _RestrictedUnpickler(pickle.Unpickler):
         """Return a class that `dump` may contain; raise UnpicklingError for any other class."""
         if (module, name) in _PLAIN:
             return super().find_class(module, name)
-        if module.startswith(_READER) and "." not in name:
+        if (module in _MODULES or module.startswith(_TRACKER)) and "." not in name:
             found = super().find_class(module, name)
             # A module also contains the classes that it imports, such as Path.
             if isinstance(found, type) and found.__module__ == module:

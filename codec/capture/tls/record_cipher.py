@@ -79,6 +79,8 @@ class RecordCipher:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._suite, self._key, self._iv, self._tls13, self._sequence = state
+        if self._suite not in SUITES.values():
+            raise ValueError(f"unknown cipher suite {self._suite}")
         self._aead = _aead(self._suite, self._key)
 
     def decrypt(self, kind: int, version: int, fragment: bytes) -> tuple[int, bytes]:

@@ -1,27 +1,22 @@
 """--incremental: the tables equal those of one run, in any order of files, and only new files are read."""
 
 import json
-import os
 import pickle
 import random
 import shutil
-import zlib
 from dataclasses import replace
 
 import pytest
 
 from pcli.codec.capture import Packet, PcapngWriter, read_packets
-from pcli.codec.capture.frames import Stream
 from pcli.codec.errors import CaptureError, LocalError
-from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.analysis import analyze
 from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 from pcli.spark.columnar.observation.observe_group import Group
 from pcli.spark.engine import InProcess
 from pcli.spark.input import read_plan as plan_module
 from pcli.spark.request import Request
-from pcli.spark.stages import kept_values, read_sequentially
-from pcli.spark.stages.incremental import IncrementalState
+from pcli.spark.stages import read_sequentially
 from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
@@ -329,32 +324,6 @@ def test_the_state_does_not_grow_with_runs(tmp_path, parts, captures):
         assert {f"_state/{path.name}" for path in files} == set(StoredTables(str(tmp_path / "out")).run.state)
         sizes.append(sum(1 for path in files if path.name.startswith(("checkpoint", "index"))))
     assert max(sizes) <= 5
-
-
-class Evil:
-    def __reduce__(self):
-        return os.system, ("touch evil",)
-
-
-def test_only_methods_of_the_tracker_are_loaded():
-    for method in (Stream(0, ("", 0), ("", 0), midstream=False).__init__, IncrementalState({}).__eq__, dict.get):
-        with pytest.raises(LocalError, match="is not allowed"):
-            kept_values.load(kept_values.dump(method), "here")
-    assert kept_values.load(kept_values.dump(Tracker().finish), "here").__func__ is Tracker.finish
-
-
-def test_a_manipulated_state_runs_no_code(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(LocalError, match="here: damaged, or written by a different version"):
-        kept_values.load(kept_values.dump(Evil()), "here")
-    for data in (b"", b"nonsense", kept_values.dump([1])[:-5]):
-        with pytest.raises(LocalError, match="here: damaged"):
-            kept_values.load(data, "here")
-    assert not (tmp_path / "evil").exists()
-    for name in (b"pcli.spark.tables.table_store\nPath", b"pcli.minibroker.storage.sqlite_database\nSqliteDatabase"):
-        with pytest.raises(LocalError, match="is not allowed"):
-            kept_values.load(zlib.compress(b"c" + name + b"\n(S'evil'\ntR."), "here")
-    assert kept_values.load(kept_values.dump({1: (2, b"3", {4})}), "here") == {1: (2, b"3", {4})}
 
 
 def test_files_of_earlier_runs_are_removed(tmp_path, parts, captures, monkeypatch):
