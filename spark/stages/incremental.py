@@ -43,7 +43,11 @@ from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
-_INDEX: Final = "index"
+_FORMAT: Final = 2
+"""Number of the format of the kept data. Increase it when the attributes of a class in it change."""
+
+_INDEX: Final = f"index-{_FORMAT}-"
+"""Start of the name of the file with an `IncrementalState`. In format 1, the name does not contain the number."""
 
 _CHECKPOINTS: Final = 4
 """Number of the last files after which the reader's state is kept. If one of these files is late or changes, little is
@@ -80,12 +84,20 @@ class IncrementalState:
 
 
 def kept_of(run: OpenRun, request: Request, required: RequiredData) -> IncrementalState:
-    """Return the data of the previous run, or an empty state; raise LocalError if its options were different."""
+    """Return the data of the previous run, or an empty state.
+
+    Raise LocalError if its options or the format were different.
+    """
     store, options = run.staging.store, _options(request, required)
-    index = next((name for name in run.base.state if name.startswith(f"{STATE}/{_INDEX}-")), None)
+    index = next((name for name in run.base.state if name.startswith(f"{STATE}/index-")), None)
     data = None if index is None else store.read(index)
     if index is None or data is None:
         return IncrementalState(options)
+    if not index.startswith(f"{STATE}/{_INDEX}"):
+        raise LocalError(
+            f"{store.root}: the earlier run kept its state in a different format (another version of pcli): omit "
+            "--incremental, or use a new OUT and a new checkpoint"
+        )
     kept: IncrementalState = load(data, store.path(index))
     for name, value in kept.options.items():
         if options[name] != value:
@@ -259,7 +271,7 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
         moved_state.recordings[cluster] = replace(
             one, splits=splits, checkpoints=checkpoints, observations=observations
         )
-    index = write_bytes(run.staging, f"{_INDEX}-{uuid.uuid4().hex}", dump(moved_state))
+    index = write_bytes(run.staging, f"{_INDEX}{uuid.uuid4().hex}", dump(moved_state))
     moved(index)
     return files
 

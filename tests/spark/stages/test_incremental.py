@@ -16,7 +16,7 @@ from pcli.spark.columnar.observation.observe_group import Group
 from pcli.spark.engine import InProcess
 from pcli.spark.input import read_plan as plan_module
 from pcli.spark.request import Request
-from pcli.spark.stages import read_sequentially
+from pcli.spark.stages import incremental, read_sequentially
 from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
@@ -305,6 +305,20 @@ def test_other_options_are_refused(tmp_path, parts, captures):
         analyze(request, InProcess())
     with pytest.raises(LocalError, match="different --since"):
         run(captures, tmp_path / "out", incremental=True, since_ns=5)
+
+
+@pytest.mark.parametrize("number", ["", "1-"])
+def test_a_state_of_a_different_format_is_refused(tmp_path, parts, captures, monkeypatch, number):
+    """The first format had no number."""
+    shutil.copy2(parts[0], captures)
+    with monkeypatch.context() as patch:
+        patch.setattr(incremental, "_INDEX", f"index-{number}")
+        run(captures, tmp_path / "out", incremental=True)
+    shutil.copy2(parts[1], captures)
+    message = r"different format .*: omit --incremental, or use a new OUT and a new checkpoint"
+    with pytest.raises(LocalError, match=message):
+        run(captures, tmp_path / "out", incremental=True)
+    run(captures, tmp_path / "out")
 
 
 def test_a_full_run_removes_the_state(tmp_path, parts, captures):
