@@ -2,8 +2,9 @@
 
 Rules of this file
 1. A group of a run continues the only kept group that contains any of its connections. If there are several, because a
-   new connection ties them, or if a connection is now known to be different (its client or its protocol), the group is
-   observed again from its first frame: the states of two Trackers cannot be merged.
+   new connection ties them, or if a connection is now known to be different (its client, its protocol, or whether its
+   server is a Pulsar server), the group is observed again from its first frame: the states of two Trackers cannot be
+   merged, and the Tracker does not keep the records of all ended connections.
 2. A group never loses connections, and small new groups are added to a small kept group. The number of kept groups
    therefore does not grow with the number of runs.
 """
@@ -40,22 +41,32 @@ class KeptObservations:
     groups: list[KeptGroup] = field(default_factory=list)
 
 
-def kept_streams(streams: Mapping[int, Stream], used: Container[int]) -> dict[int, tuple[Any, ...]]:
-    """Return connections in the form of `KeptGroup.streams`. ``used`` contains those with frames, notes or an end."""
-    return {number: _values(one) if number in used else () for number, one in streams.items()}
+def kept_streams(
+    streams: Mapping[int, Stream], used: Container[int], servers: Container[tuple[str, int]]
+) -> dict[int, tuple[Any, ...]]:
+    """Return connections in the form of `KeptGroup.streams`.
+
+    ``used`` contains those with frames, notes or an end. ``servers`` contains the addresses of the Pulsar servers.
+    """
+    return {number: _values(one, servers) if number in used else () for number, one in streams.items()}
 
 
-def _values(one: Stream) -> tuple[Any, ...]:
-    return one.client, one.server, one.kind, one.midstream, one.opening
+def _values(one: Stream, servers: Container[tuple[str, int]]) -> tuple[Any, ...]:
+    return one.client, one.server, one.kind, one.midstream, one.opening, one.server in servers
 
 
 def continued_groups(
-    found: Mapping[int, int], kept: KeptObservations, streams: Mapping[int, Stream], frames: Mapping[int, int]
+    found: Mapping[int, int],
+    kept: KeptObservations,
+    streams: Mapping[int, Stream],
+    frames: Mapping[int, int],
+    servers: Container[tuple[str, int]],
 ) -> tuple[dict[int, int], dict[int, KeptGroup]]:
     """Return the group of each connection, and the kept groups to continue, by group.
 
     ``found`` is the group of each connection according to `groups_of`, without combined groups. A group is identified
-    by its lowest connection number. ``frames`` contains the number of frames of each connection.
+    by its lowest connection number. ``frames`` contains the number of frames of each connection, and ``servers`` the
+    addresses of the Pulsar servers.
     """
     sets = Sets()
     for stream, group in found.items():
@@ -70,13 +81,15 @@ def continued_groups(
     parts: dict[int, list[KeptGroup]] = {}
     for one in kept.groups:
         parts.setdefault(groups[next(iter(one.streams))], []).append(one)
-    continued = {group: some[0] for group, some in parts.items() if len(some) == 1 and _is_same(some[0], streams)}
+    continued = {
+        group: some[0] for group, some in parts.items() if len(some) == 1 and _is_same(some[0], streams, servers)
+    }
     fresh = packed({stream: group for stream, group in groups.items() if group not in parts}, frames)
     return _with_fresh(groups | fresh, set(fresh.values()), continued, frames), continued
 
 
-def _is_same(kept: KeptGroup, streams: Mapping[int, Stream]) -> bool:
-    return all(not values or _values(streams[number]) == values for number, values in kept.streams.items())
+def _is_same(kept: KeptGroup, streams: Mapping[int, Stream], servers: Container[tuple[str, int]]) -> bool:
+    return all(not values or _values(streams[number], servers) == values for number, values in kept.streams.items())
 
 
 def _with_fresh(

@@ -124,7 +124,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     recording = recording_of(
         (one for some in recording_events for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
     )
-    groups, division, continued = _groups(engine, staging, reading, frames)
+    groups, division, continued = _groups(engine, staging, reading, frames, recording)
     buckets, size = _buckets(groups)
     divided = frozenset(buckets[list(division.links)].tolist())
     by_bucket = {int(buckets[group]): one for group, one in continued.items()}
@@ -134,7 +134,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     cut, join = partial(_cut, staging, facts), partial(_join, staging, facts)
     results = engine.exchange("observe", cut, items, size, join, sizes=sizes)
     if reading.observed is not None:
-        reading.observed = _kept(reading, recording_events, frames, buckets, results)
+        reading.observed = _kept(reading, recording_events, frames, recording, buckets, results)
     given = [one.tables for one in results]
     if division.links:
         events = [one.pop("link_events") for one in given if "link_events" in one]
@@ -169,6 +169,7 @@ def _kept(
     reading: ReadRecording,
     recording_events: Sequence[list[RecordingEvent]],
     frames: Mapping[int, int],
+    recording: Recording,
     buckets: Longs,
     results: Sequence[_Result],
 ) -> KeptObservations:
@@ -176,7 +177,7 @@ def _kept(
     used = {one.item.stream.number for some in recording_events for one in some if one.item.stream is not None}
     paths = {one.bucket: one.path for one in results}
     streams: dict[int, dict[int, tuple[Any, ...]]] = {}
-    for number, values in kept_streams(reading.streams, used | frames.keys()).items():
+    for number, values in kept_streams(reading.streams, used | frames.keys(), recording.servers).items():
         streams.setdefault(int(buckets[number]), {})[number] = values
     kept = [KeptGroup(some, paths[bucket]) for bucket, some in sorted(streams.items())]
     return KeptObservations(len(reading.recording.parts), kept)
@@ -192,7 +193,7 @@ def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]
 
 
 def _groups(
-    engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int]
+    engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int], recording: Recording
 ) -> tuple[dict[int, int], Division, dict[int, KeptGroup]]:
     """Return the group of each connection (or its part if the group is divided), the division, and the kept groups.
 
@@ -203,7 +204,7 @@ def _groups(
     ]
     if reading.observed is not None:
         found = groups_of(ties, reading.streams)
-        groups, continued = continued_groups(found, reading.observed, reading.streams, frames)
+        groups, continued = continued_groups(found, reading.observed, reading.streams, frames, recording.servers)
         return groups, Division(), continued
     groups = groups_of(ties, reading.streams, frames)
     sizes: Counter[int] = Counter()

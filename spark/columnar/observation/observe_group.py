@@ -6,7 +6,7 @@ Rules of this file
    were truncated earlier, and which servers use Pulsar.
 2. Rules about hosts and about the capture are not checked for a group: `conclude` checks them once, after all groups.
 3. The limits of Tracker and Observer apply to each group, so a group may keep records that a single Tracker would drop.
-4. A `Group` can be pickled between two rows and continued later (spark/stages/observation_state.py).
+4. A `Group` can be pickled between two rows and continued later (spark/stages/kept_observations.py).
 """
 
 from __future__ import annotations
@@ -129,9 +129,11 @@ class Group(Generic[_T]):
         return self.tracker
 
     def resume(self, recording: Recording) -> None:
-        """Continue with the facts of a recording that has become longer."""
-        for server in sorted(recording.servers - self._recording.servers):
-            self.tracker.connections.add_pulsar_server(server)
+        """Continue with the facts of a recording that has become longer.
+
+        No connection that the group has seen may connect to a server that is only now known to be a Pulsar server.
+        """
+        self.tracker.connections.add_pulsar_servers(recording.servers)
         self._recording = recording
 
     def process_all(self, batches: Iterable[pa.RecordBatch]) -> None:

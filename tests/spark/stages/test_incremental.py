@@ -4,12 +4,17 @@ import json
 import pickle
 import random
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from pcli.codec.capture import Packet, PcapngWriter, read_packets
+from pcli.codec.capture.recorder import TcpRecorder
 from pcli.codec.errors import CaptureError, LocalError
+from pcli.codec.observe.tracking.connections import connection_table
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
 from pcli.spark.analysis import analyze
 from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 from pcli.spark.columnar.observation.observe_group import Group
@@ -144,6 +149,35 @@ def test_only_new_frames_are_observed(tmp_path, parts, captures, monkeypatch):
     for number, late in ((0, 0), (1, 1), (3, 2), (4, 3), (2, 2)):
         seen, there = frames(number, late)
         assert seen == there > 0
+
+
+CONNECT = push_frame(pb.CommandConnect(client_version="client", protocol_version=21))
+CLIENT_HELLO = b"\x16\x03\x01\x00\x40\x01" + bytes(63)
+
+
+def connections(path, *given):
+    """Write ended connections to servers with these ports, each with these first bytes."""
+    with path.open("wb") as file:
+        recorder = TcpRecorder(PcapngWriter(file))
+        for number, (port, data) in enumerate(given, int(path.stem) * 1_000):
+            time_ns = number * 10**9
+            one = recorder.open(("10.0.0.1", 40_000 + number), ("10.0.0.2", port), time_ns)
+            recorder.data(one, data, time_ns, from_client=True)
+            recorder.close(one, time_ns, from_client=True)
+
+
+@pytest.mark.parametrize("first", [[(7777, CLIENT_HELLO)] * 3, [(6650, CONNECT)]], ids=["tls", "pulsar"])
+def test_a_pulsar_server_is_identified_after_ended_connections(tmp_path, captures, monkeypatch, first):
+    """TLS at a Pulsar server is reported, also if the Tracker has dropped the record of the TLS connection."""
+    monkeypatch.setattr(connection_table, "MAX_ENDED", 1)
+    second = [(7777, CLIENT_HELLO)] * 3 + [(7777, CONNECT)]
+    for number, given in enumerate((first, second, [(7777, CONNECT)]), 1):
+        connections(captures / f"{number}.pcapng", *given)
+        run(captures, tmp_path / "out", incremental=True)
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+    kinds = Counter(StoredTables(str(tmp_path / "out")).read("connections")["kind"].to_pylist())
+    assert kinds == Counter(tls=3, pulsar=2) + Counter("tls" if data is CLIENT_HELLO else "pulsar" for _, data in first)
 
 
 def test_nothing_new_changes_nothing(tmp_path, parts, captures, opened):

@@ -18,7 +18,7 @@ FRAMES = dict.fromkeys(STREAMS, 10)
 def kept(*groups):
     """Groups with these connections."""
     return KeptObservations(1, [
-        KeptGroup(kept_streams({number: STREAMS[number] for number in some}, some), f"state-{some[0]}")
+        KeptGroup(kept_streams({number: STREAMS[number] for number in some}, some, ()), f"state-{some[0]}")
         for some in groups
     ])  # fmt: skip
 
@@ -36,19 +36,19 @@ def paths(continued):
 
 def test_a_group_continues_with_a_new_connection(apart):
     found = {0: 0, 1: 0, 2: 2, 3: 2, 4: 4}
-    groups, continued = continued_groups(found, kept([0, 1], [2]), STREAMS, FRAMES)
+    groups, continued = continued_groups(found, kept([0, 1], [2]), STREAMS, FRAMES, ())
     assert groups == found
     assert paths(continued) == {0: "state-0", 2: "state-2"}
 
 
 def test_connections_that_were_observed_together_stay_together(apart):
-    groups, continued = continued_groups({0: 0, 1: 1, 2: 2}, kept([0, 2]), STREAMS, FRAMES)
+    groups, continued = continued_groups({0: 0, 1: 1, 2: 2}, kept([0, 2]), STREAMS, FRAMES, ())
     assert groups == {0: 0, 1: 1, 2: 0}
     assert paths(continued) == {0: "state-0"}
 
 
 def test_groups_that_a_connection_ties_are_observed_again(apart):
-    groups, continued = continued_groups({0: 0, 1: 1, 2: 0, 3: 0}, kept([0], [1], [2]), STREAMS, FRAMES)
+    groups, continued = continued_groups({0: 0, 1: 1, 2: 0, 3: 0}, kept([0], [1], [2]), STREAMS, FRAMES, ())
     assert groups == {0: 0, 1: 1, 2: 0, 3: 0}
     assert paths(continued) == {1: "state-1"}
 
@@ -57,20 +57,30 @@ def test_a_group_is_observed_again_if_a_connection_was_identified_later(apart):
     before = kept([0], [1])
     changed = stream(1)
     changed.kind = "tls"
-    _, continued = continued_groups({0: 0, 1: 1}, before, {**STREAMS, 1: changed}, FRAMES)
+    _, continued = continued_groups({0: 0, 1: 1}, before, {**STREAMS, 1: changed}, FRAMES, ())
+    assert paths(continued) == {0: "state-0"}
+
+
+def test_a_group_is_observed_again_if_its_server_is_now_known_to_be_a_pulsar_server(apart):
+    changed = Stream(1, ("10.0.0.1", 50_001), ("10.0.0.9", 7777), midstream=False)
+    streams = {**STREAMS, 1: changed}
+    before = KeptObservations(1, [
+        KeptGroup(kept_streams({number: streams[number]}, {number}, ()), f"state-{number}") for number in (0, 1)
+    ])  # fmt: skip
+    _, continued = continued_groups({0: 0, 1: 1}, before, streams, FRAMES, {changed.server})
     assert paths(continued) == {0: "state-0"}
 
 
 def test_an_unused_connection_may_be_identified_later(apart):
-    before = KeptObservations(1, [KeptGroup(kept_streams({0: STREAMS[0], 1: STREAMS[1]}, {0}), "state-0")])
+    before = KeptObservations(1, [KeptGroup(kept_streams({0: STREAMS[0], 1: STREAMS[1]}, {0}, ()), "state-0")])
     changed = stream(1)
     changed.kind = "pulsar"
-    _, continued = continued_groups({0: 0, 1: 1}, before, {**STREAMS, 1: changed}, FRAMES)
+    _, continued = continued_groups({0: 0, 1: 1}, before, {**STREAMS, 1: changed}, FRAMES, ())
     assert paths(continued) == {0: "state-0"}
 
 
 def test_small_new_groups_are_added_to_the_smallest_kept_group():
     frames = {0: 200_000, 1: 50_000, 2: 10, 3: 200_000, 4: 10}
-    groups, continued = continued_groups({n: n for n in STREAMS}, kept([0], [1]), STREAMS, frames)
+    groups, continued = continued_groups({n: n for n in STREAMS}, kept([0], [1]), STREAMS, frames, ())
     assert groups == {0: 0, 1: 1, 2: 1, 3: 3, 4: 1}
     assert paths(continued) == {0: "state-0", 1: "state-1"}

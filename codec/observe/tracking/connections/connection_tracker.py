@@ -75,9 +75,9 @@ class ConnectionTracker:
         self._stream: object = None
         self._connection = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
 
-    def add_pulsar_server(self, server: tuple[str, int]) -> None:
-        """Add the address of a Pulsar server that became known after the tracker was created."""
-        self._non_pulsar.add_pulsar_server(server)
+    def add_pulsar_servers(self, servers: Iterable[tuple[str, int]]) -> None:
+        """Add the addresses of Pulsar servers that became known before the tracker saw a connection to them."""
+        self._non_pulsar.pulsar.update(servers)
 
     # -- frames
 
