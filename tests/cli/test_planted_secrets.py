@@ -399,8 +399,8 @@ def send(port, frames):
         for frame in frames:
             with contextlib.suppress(OSError):
                 peer.sendall(frame)
-        peer.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the server may have closed the connection
+            peer.shutdown(socket.SHUT_WR)
             while peer.recv(1 << 16):
                 pass
 
