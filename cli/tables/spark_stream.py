@@ -10,7 +10,7 @@ import typer
 
 from pcli.cli.common.completion import complete_severity_or_rule
 from pcli.cli.common.options import DecodeAs, KeyLogFile
-from pcli.cli.common.output import Exit, say
+from pcli.cli.common.output import Exit, counted, say
 from pcli.cli.tables.table_options import Cluster, Conf, Debug, Keep, Master, Only, Out
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ def _batch_text(batch: Batch) -> str:
 
     rows = sum(table.rows for table in batch.summary.tables)
     words = [
-        f"{batch.files} file{'s' if batch.files != 1 else ''}", f"{rows:,} rows", f"lag {batch.lag_s:.0f} s",
+        counted(batch.files, "file"), f"{rows:,} rows", f"lag {batch.lag_s:.0f} s",
         f"state {size_text(batch.state_bytes)}",
     ]  # fmt: skip
     if batch.new_findings is not None:
-        words.append(f"{batch.new_findings} new finding{'s' if batch.new_findings != 1 else ''}")
+        words.append(counted(batch.new_findings, "new finding"))
     return f"batch {batch.number}: {', '.join(words)}; run {batch.summary.run}"

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.options import Output, TextOrJson
-from pcli.cli.common.output import say, write_line
+from pcli.cli.common.output import counted, say, write_line
 from pcli.cli.tables.table_options import MAX_DAYS
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def vacuum(
 
     removed = remove_files(_store(out), keep_days=keep, dry_run=dry_run)
     files = sum(one.files for one in removed)
-    write_line(f"{files} file{'' if files == 1 else 's'} {'would be ' if dry_run else ''}removed")
+    write_line(f"{counted(files, 'file')} {'would be ' if dry_run else ''}removed")
 
 
 @app.command(cls=PlainCommand)

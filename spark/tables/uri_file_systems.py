@@ -18,8 +18,8 @@ _PATIENCE_S: Final = 5.0
 def file_system_of(uri: str) -> tuple[fs.FileSystem, str]:
     """Return the file system of a URI, and the path in it.
 
-    The name node of ``hdfs:///path`` is the fs.defaultFS of HADOOP_CONF_DIR. Raise LocalError if a package is missing,
-    and OSError, ValueError or NotImplementedError if the URI has no file system.
+    The name node of ``hdfs:///path`` is the fs.defaultFS of HADOOP_CONF_DIR. Raise LocalError if a package is missing
+    or a URI of HDFS contains a user, and OSError, ValueError or NotImplementedError if the URI has no file system.
     """
     parts = urlsplit(uri)
     if parts.scheme != "hdfs":

@@ -1,6 +1,5 @@
 """Captures and tables in HDFS: a name node and a data node of Hadoop."""
 
-import json
 import pickle
 import sys
 
@@ -15,6 +14,7 @@ from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
 from tests.interop.building import MissingError
 from tests.spark.hadoop.cluster import hadoop
+from tests.spark.tables.test_s3 import rows
 
 CAPTURE = "go/nack.pcap"
 
@@ -26,10 +26,6 @@ def url(tmp_path_factory):
             yield running
     except MissingError as error:
         pytest.skip(str(error))
-
-
-def rows(table):
-    return sorted(json.dumps(row, sort_keys=True, default=repr) for row in table.to_pylist())
 
 
 @pytest.mark.slow
