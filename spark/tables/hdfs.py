@@ -18,6 +18,9 @@ class Hdfs(HdfsFileSystem):
     OSError where hdfs-native raises RuntimeError.
     """
 
+    cachable = False
+    """fsspec drops cached instances in a forked child, where hdfs-native would wait for threads that do not exist."""
+
     def __init__(self, host: str | None, port: int | None, **options: Any) -> None:
         """Without a host, the name node is the fs.defaultFS of HADOOP_CONF_DIR."""
         with _os_errors():

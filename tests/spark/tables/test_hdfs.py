@@ -1,7 +1,11 @@
 """Captures and tables in HDFS: a name node and a data node of Hadoop."""
 
+import os
 import pickle
+import signal
 import sys
+import time
+import warnings
 
 import pytest
 
@@ -52,6 +56,24 @@ def test_a_task_writes_to_a_store_and_replaces_a_file(url):
             file.write(text)
         store.move("new", "old")
     assert store.read("old") == b"second"
+
+
+@pytest.mark.slow
+def test_a_process_forks_after_it_has_used_hdfs(url):
+    """pyspark forks to start the JVM."""
+    assert open_store(f"{url}/store").read("missing") is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn if there are threads
+        child = os.fork()
+    if not child:
+        os._exit(0)
+    until = time.monotonic() + 20
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            pytest.fail("the child hangs")
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
