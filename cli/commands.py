@@ -23,7 +23,7 @@ from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.output import Exit, fail, stop_quietly
 from pcli.cli.common.usage_errors import plain_usage_text
 from pcli.cli.diagnosis import bundle, diagnose, trace, why
-from pcli.cli.frames import capture, decode, dissect, encode, fields, follow
+from pcli.cli.frames import capture, decode, dissect, encode, fields, follow, wireshark
 from pcli.cli.replay import replay, reproduce
 from pcli.cli.servers import broker, proxy, token
 from pcli.cli.stats import stats
@@ -95,7 +95,15 @@ _DIAGNOSIS = "Diagnosis of captures"
 _TABLES = "Tables from captures of any size"
 
 _COMMANDS: Final = {
-    _FRAMES: (decode.decode, encode.encode, dissect.dissect, follow.follow, fields.fields, capture.capture),
+    _FRAMES: (
+        decode.decode,
+        encode.encode,
+        dissect.dissect,
+        follow.follow,
+        fields.fields,
+        capture.capture,
+        wireshark.wireshark,
+    ),
     _SERVERS: (broker.broker, proxy.proxy),
     _CLIENTS: (produce.produce, consume.consume, replay.replay, reproduce.reproduce),
     _DIAGNOSIS: (diagnose.diagnose, why.why, top.top, trace.trace, bundle.bundle),

@@ -46,6 +46,7 @@ RAW = {
     "capture": "records packets as they are",
     "encode": "converts the given fields to a frame",
     "token create": "prints a token; its key is searched in test_keys_of_tokens_are_not_printed",
+    "wireshark": "reads no input",
 }
 
 
