@@ -20,7 +20,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from load.load_writer import make_load
+from load.load_writer import write_load
 from load.process_cost import Cost, cost_of
 from load.settings import WORKLOADS, bytes_of
 
@@ -64,7 +64,7 @@ class Bench:
         """Return a workload of approximately this size."""
         target = self.folder / f"{name}-{size}"
         if not (target / "load.json").exists():
-            make_load(replace(WORKLOADS[name], size=size), target, name)
+            write_load(replace(WORKLOADS[name], size=size), target, name)
             for part in ("truth.parquet", "lost.parquet"):
                 (target / part).unlink()
         options = json.loads((target / "load.json").read_text())
