@@ -7,7 +7,7 @@ printed separately; rates apply to the bytes above 5 MB. The issue's figures are
 prints four TCP fields (`-d tcp.port==6650,data -T fields …`); it has no Pulsar dissector here and does much less than
 pcli. The ratios to the goals are printed (1.00: reached). The goals were set on a machine with a known rate of tshark
 (TSHARK); ``scaled`` ratios take tshark's rate in this run into account. The cheaper of two runs is used, because other
-load on the machine increases CPU seconds.
+load on the machine increases CPU seconds. ``--parts engines`` compares RDDs with Spark Connect.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import json
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from statistics import median
 
 from load.load_writer import write_load
 from load.process_cost import Cost, cost_of
@@ -37,6 +38,8 @@ GOALS = {
 TSHARK = {"u200": 76.0, "u1k": 84.0, "b200": 85.0}
 """Megabytes per CPU second of tshark on the machine for which the goals were set (../shared/design/spark-design.md)."""
 RUNS = 2
+ENGINE_RUNS, ENGINE_LIMIT = 3, 1.10
+CONNECT_RUN = str(Path(__file__).parent / "load" / "connect_run.py")
 FIXED_GOAL, LAG_GOAL, SCALING_GOAL, WORKER_GOAL = 13.0, 1.10, 1.8, 650.0
 TCP_FIELDS = ("tcp.stream", "tcp.seq", "tcp.ack", "tcp.len")
 
@@ -90,10 +93,20 @@ class Bench:
         words = ["--only", TABLES, "--master", f"local[{cores}]"]
         return min((self._pcli("spark-analyze", capture, words) for _ in range(RUNS)), key=lambda cost: cost.cpu)
 
+    def engines(self, capture: Capture) -> dict[str, list[Cost]]:
+        """Run the RDDs of a local Spark and a local Spark Connect server in turn, several times."""
+        costs: dict[str, list[Cost]] = {"local[2]": [], "sc://": []}
+        for _ in range(ENGINE_RUNS):
+            costs["local[2]"].append(self._pcli("spark-analyze", capture, ["--only", TABLES, "--master", "local[2]"]))
+            costs["sc://"].append(self._run([CONNECT_RUN], capture, ["--only", TABLES]))
+        return costs
+
     def _pcli(self, command: str, capture: Capture, more: list[str]) -> Cost:
+        return self._run(["-m", "pcli.cli", command], capture, more)
+
+    def _run(self, program: list[str], capture: Capture, more: list[str]) -> Cost:
         with tempfile.TemporaryDirectory(dir=self.folder) as out:
-            words = [sys.executable, "-m", "pcli.cli", command, str(capture.path), "-o", f"{out}/tables"]
-            return cost_of([*words, *more])
+            return cost_of([sys.executable, *program, str(capture.path), "-o", f"{out}/tables", *more])
 
 
 # -- in one process ----------------------------------------------------------------------------------------------------
@@ -215,6 +228,40 @@ def _scaling(bench: Bench, two: Cost | None, fixed: Cost) -> None:
         print("  scaling: the start took longer than the whole; others use this machine, or --large is too small")
 
 
+def engines(bench: Bench) -> None:
+    """Compare the RDDs of a local Spark with a Spark Connect server that starts and ends with each run."""
+    print(f"\nspark-analyze --only {TABLES}, u200: local[2] and a Spark Connect server, medians of {ENGINE_RUNS} runs")
+    print(f"  {'':12} {'':10} {'CPU s':>7} {'of Java':>8} {'wall s':>7} {'worker MB':>10}")
+    medians: list[dict[str, Cost]] = []
+    for size in (FIXED, *bench.sizes):
+        capture = bench.capture("u200", size)
+        found = {name: _median(costs) for name, costs in bench.engines(capture).items()}
+        for name, cost in found.items():
+            print(
+                f"  {capture.megabytes:9,.0f} MB {name:10} {cost.cpu:7.1f} {cost.java_cpu:8.1f} {cost.wall:7.1f}"
+                f" {cost.worker_mb:10,.0f}"
+            )
+        _engine_ratio("whole run", found, {})
+        medians.append(found)
+    for number, what in ((1, "above the fixed cost"), (2, "between the two sizes")):
+        base = medians[0] if number == 1 else medians[1]
+        _engine_ratio(what, medians[2], base)
+
+
+def _median(costs: list[Cost]) -> Cost:
+    """Return the median of each figure."""
+    return Cost(*(median(getattr(cost, field.name) for cost in costs) for field in fields(Cost)))
+
+
+def _engine_ratio(what: str, costs: dict[str, Cost], base: dict[str, Cost]) -> None:
+    """Print the cost of Spark Connect divided by that of RDDs."""
+    cells = []
+    for figure in ("cpu", "wall"):
+        rdd, connect = (getattr(costs[name], figure) - (getattr(base[name], figure) if base else 0.0) for name in costs)
+        cells.append(f"{figure} {connect / rdd:.2f}" if rdd > 0 else f"{figure}: too small")
+    print(f"  sc:// / local[2], {what}: {', '.join(cells)} (limit {ENGINE_LIMIT:g})")
+
+
 def _goal(what: str, value: float, goal: float, *, most: bool = False) -> None:
     ratio = goal / value if most and value else value / goal
     print(f"  {what:40} {value:8,.2f}, goal {'at most' if most else 'at least'} {goal:g}: {ratio:.2f}")
@@ -226,7 +273,7 @@ def main() -> None:
     parser.add_argument("--large", type=bytes_of, default=bytes_of("400MB"))
     parser.add_argument("--workloads", default="u200,u1k,b200")
     parser.add_argument("--folder", type=Path, help="where captures are kept from run to run")
-    parser.add_argument("--parts", default="process,tables,spark", help="which of these three")
+    parser.add_argument("--parts", default="process,tables,spark", help="which of these, and engines")
     options = parser.parse_args()
     names = options.workloads.split(",")
     with tempfile.TemporaryDirectory() as folder:
@@ -234,7 +281,7 @@ def main() -> None:
             options.folder.mkdir(parents=True, exist_ok=True)
         bench = Bench(options.folder or Path(folder), (options.size, options.large))
         parts = {"process": lambda: one_process(bench, names), "tables": lambda: apart(bench)}
-        parts["spark"] = lambda: on_spark(bench, names)
+        parts |= {"spark": lambda: on_spark(bench, names), "engines": lambda: engines(bench)}
         for word in options.parts.split(","):
             parts[word]()
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import struct
-import subprocess
-import time
 import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from pcli.spark.jobs.java import find_java, java_home
 from pcli.spark.jobs.session import open_spark
+from tests.spark.connect_server import connect_server
 
 
 @pytest.fixture(scope="session")
@@ -41,35 +36,8 @@ def bare_python(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def connect_url(tmp_path_factory, bare_python) -> Iterator[str]:
     """The URL of a Spark Connect server, whose workers have pcli's requirements but not pcli."""
-    folder = tmp_path_factory.mktemp("connect")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environment = os.environ | {
-        "JAVA_HOME": str(java_home(find_java(), folder)),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": str(bare_python),
-    }
-    options = {"spark.connect.grpc.binding.port": port, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
-    command += [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
-    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
-    try:
-        until = time.monotonic() + 120
-        while not listens(port):
-            if server.poll() is not None or time.monotonic() > until:
-                pytest.fail((folder / "log").read_text())
-            time.sleep(0.2)
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+    with connect_server(tmp_path_factory.mktemp("connect"), bare_python) as url:
+        yield url
 
 
 @pytest.fixture
