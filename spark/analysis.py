@@ -11,7 +11,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
@@ -21,6 +21,7 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Note
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.engine import Engine
+from pcli.spark.input.capture_files import changes
 from pcli.spark.input.checked_plan import planned, strict_error
 from pcli.spark.input.read_plan import Plan
 from pcli.spark.request import Request, RequiredData
@@ -64,7 +65,8 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     try:
         kept = _kept(request, engine, run)
         readings, found = _read(request, engine, found, run, kept)
-        captures = _captures(found, readings)
+        changed = {} if request.incremental else changes([entry.found for entry in found.entries], request.paths)
+        captures = _captures(found, readings, changed)
         troubles = troubles_of(captures)
         if request.strict and troubles:
             raise CaptureError(strict_error([(path, error) for path, _, error in troubles]))
@@ -159,7 +161,8 @@ def _of_recording(
     return made + observe_recording(engine, staging, reading, place, names, cut=cut)
 
 
-def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
+def _captures(found: Plan, readings: Sequence[ReadRecording], changed: Mapping[str, str]) -> pa.Table:
+    """Return the table `captures`. ``changed`` contains a text for each file that changed while it was read."""
     counted: dict[str, ReadCounts] = {}
     notes: dict[str, Note] = {}
     positions: dict[str, int] = {}
@@ -171,6 +174,7 @@ def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
             for event in split.placed_events:
                 if isinstance(event.item, Note) and event.item.kind == "file":
                     notes[where[split.part]] = event.item
+    notes |= {where: Note("file", text) for where, text in changed.items()}
     return captures_table(found.entries, counted, notes, positions)
 
 

@@ -27,7 +27,7 @@ from pcli.codec.errors import LocalError
 from pcli.spark.tables.uri_file_systems import file_system_of
 from pcli.spark.tables.uri_redaction import hidden, shown
 
-__all__ = ["CaptureFile", "Place", "find", "open_file", "place_of", "reason_of"]
+__all__ = ["CaptureFile", "Place", "changes", "find", "open_file", "place_of", "reason_of"]
 
 Place = Callable[[str], tuple[Any, str]]
 """A function that returns the pyarrow.fs.FileSystem of a path or URI and the path in the file system, or raises
@@ -74,6 +74,19 @@ def find(paths: Sequence[str], place: Place = place_of) -> list[CaptureFile]:
     if not found:
         raise LocalError(f"no files found: {', '.join(map(hidden, paths))}" if paths else "no capture is specified")
     return sorted(found.values(), key=lambda one: one.path)
+
+
+def changes(before: Sequence[CaptureFile], paths: Sequence[str], place: Place = place_of) -> dict[str, str]:
+    """Return what happened to files since `find` returned them for these paths: a text for each changed ``where``."""
+    try:
+        now = {one.where: one for one in find(paths, place) if not one.error}
+    except LocalError:
+        now = {}
+    return {
+        one.where: f"it {'changed' if one.where in now else 'was removed'} while it was read: rows can be missing"
+        for one in before
+        if not one.error and now.get(one.where) != one
+    }
 
 
 def open_file(where: str, place: Place = place_of) -> BinaryIO:

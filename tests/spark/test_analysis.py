@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.errors import CaptureError
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.tracking import process_events
 from pcli.spark.analysis import analyze
@@ -225,3 +226,48 @@ def test_files_in_out_are_no_captures(tmp_path, small_captures, monkeypatch, pat
     for _ in range(2):
         found = tables_of(out.format(**names), paths.format(**names), only=("messages",)).read("captures")
         assert found.num_rows == 1
+
+
+class Changing(InProcess):
+    """An engine with independent tasks, before whose first stage with this name a function is called."""
+
+    apart = True
+
+    def __init__(self, stage, change):
+        super().__init__()
+        self.stage, self.change = stage, change
+
+    def map(self, what, function, items, **more):
+        if what == self.stage:
+            self.change()
+        return super().map(what, function, items, **more)
+
+
+@pytest.mark.parametrize("stage", ["scan", "parse"])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda path, data: path.write_bytes(data), "it changed while it was read: rows can be missing"),
+        (lambda path, data: path.write_bytes(data[:500]), "it changed while it was read: rows can be missing"),
+        (lambda path, data: path.unlink(), "it was removed while it was read: rows can be missing"),
+    ],
+    ids=["grown", "truncated", "removed"],
+)
+def test_a_file_that_changes_while_it_is_read_is_named(tmp_path, parts_of, stage, change, reason):
+    """The other files are complete."""
+    path, other = parts_of("flex/01-produce-consume.pcap", 2)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    engine = Changing(stage, lambda: change(path, data))
+    summary = analyze(Request((str(path), str(other)), str(tmp_path / "out")), engine)
+    [(name, status, error)] = summary.troubles
+    assert (name, error) == (str(path), reason)
+    assert status in ("partly", "unreadable")
+
+
+def test_a_strict_run_refuses_a_file_that_changes_while_it_is_read(tmp_path, parts_of):
+    path, other = parts_of("flex/01-produce-consume.pcap", 2)
+    request = Request((str(path), str(other)), str(tmp_path / "out"), strict=True)
+    with pytest.raises(CaptureError, match="was removed while it was read"):
+        analyze(request, Changing("parse", path.unlink))
+    assert list((tmp_path / "out").iterdir()) == []
