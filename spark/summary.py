@@ -13,6 +13,7 @@ from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.spark.tables.runs import Run, TableVersion
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import Store
+from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["Summary", "summary_of", "troubles_of"]
 
@@ -25,7 +26,7 @@ class Summary:
     """The result of an analysis."""
 
     where: str
-    """The folder of the tables."""
+    """The folder of the tables, or its URI without secrets."""
     run: int
     """Number of the run that wrote the tables."""
     changed: bool
@@ -53,7 +54,7 @@ def summary_of(store: Store, run: Run, *, changed: bool = True) -> Summary:
     captures = stored.read("captures")
     counts = Counter(captures["status"].to_pylist())
     return Summary(
-        store.root,
+        hidden(stored.root),
         run.run,
         changed,
         run.tables,
