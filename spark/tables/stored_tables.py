@@ -89,3 +89,6 @@ class StoredTables:
             except FileNotFoundError:
                 text = f"a file of run {self.run.run} is missing; another program has removed it"
                 raise LocalError(f"{path}: {text}") from None
+            except pa.ArrowInvalid as error:  # a damaged file, or a column whose type has changed between versions
+                text = f"run {self.run.run} of pcli {self.run.pcli} cannot be read: {str(error).splitlines()[0]}"
+                raise LocalError(f"{path}: {text}") from None

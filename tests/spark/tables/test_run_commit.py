@@ -117,6 +117,26 @@ def test_a_new_column_is_added_to_existing_tables(store):
     ]
 
 
+def test_a_run_whose_column_has_a_different_type_is_a_clear_error_and_can_be_replaced(store):
+    run, rows = begin(store), captures("a")
+    place = CAPTURES.schema.get_field_index("packets")
+    text = CAPTURES.schema.field(place).with_type(pa.string())
+    older = replace(CAPTURES, schema=CAPTURES.schema.set(place, text))
+    run.commit(write_rows(run.staging, older, 0, rows.set_column(place, text, [["many"]])), [older], request={})
+    with pytest.raises(LocalError, match=r"captures: run 1 of pcli \S+ cannot be read: .*'many'"):
+        our_paths(store)
+    run_whole(store, "b")
+    assert our_paths(store) == ["b"]
+
+
+def test_a_damaged_file_is_a_clear_error(store):
+    run_whole(store, "a")
+    [path] = StoredTables(store).files("captures")
+    Path(path).write_bytes(bytes(Path(path).stat().st_size))
+    with pytest.raises(LocalError, match=r"captures: run 1 of pcli \S+ cannot be read: .*magic bytes"):
+        our_paths(store)
+
+
 def test_the_state_is_committed_with_the_tables(store):
     for number in (1, 2, 3):
         run, made = a_run(store, "a")
@@ -230,6 +250,52 @@ def test_a_full_disk_at_any_step_of_the_commit_leaves_the_tables_of_the_last_run
             run.abandon()
         assert our_paths(store) in (["a"], ["b"])
         assert delta_paths(store) == our_paths(store)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting a file system requires root")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_is_full_during_a_commit(small_disk):
+    """Each attempt finds four more pages of the disk free, until a run succeeds. Undoing a run also needs space."""
+    store, filler, committed = open_store(str(small_disk / "out")), small_disk / "filler", {}
+    run_whole(store, "a")
+    for free in range(0, 200, 4):
+        fill_disk(filler, free)
+        run, before = None, DeltaTable(store.path("captures")).version()
+        try:
+            run, made = a_run(store, "b")
+            run.commit(made, [CAPTURES, GAPS], request={})
+            break
+        except LocalError as error:
+            committed[DeltaTable(store.path("captures")).version() - before] = str(error).lower()
+            if run is not None:
+                with suppress(LocalError):
+                    run.abandon()
+        assert our_paths(store) == ["a"]
+        filler.unlink()
+        begin(store).abandon()
+        assert our_paths(store) == delta_paths(store) == ["a"]
+    assert our_paths(store) == delta_paths(store) == ["b"]
+    assert set(committed) == {0, 1}, "the disk was full before and after the commit of the first table"
+    assert all("no space left" in error for error in committed.values())
+
+
+def fill_disk(filler, free):
+    """Fill the disk with a file, except for this number of pages."""
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    os.truncate(filler, filler.stat().st_size - 4096 * free)
 
 
 def test_only_files_of_dead_runs_are_removed(store):
