@@ -30,6 +30,7 @@ from pcli.spark.jobs.job_cancellation import call_in_thread, stop_in_thread
 from pcli.spark.jobs.machine_resources import memory_mb
 from pcli.spark.jobs.settings import is_local, runs_locally, settings_for
 from pcli.spark.jobs.spark_errors import error_text, one_line
+from pcli.spark.jobs.yarn_addresses import resource_managers
 from pcli.spark.tables.uri_redaction import hidden
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: b
         import pyspark
     except ImportError:
         raise LocalError("Spark is not installed: pip install 'pulsar-pcli[spark]'") from None
-    _check_master(master)
+    _check_master(master, conf or {})
     settings = settings_for(master, memory_mb(), conf or {})
     with (
         tempfile.TemporaryDirectory(prefix="pcli-spark-") as folder,
@@ -204,14 +205,22 @@ def _end(gateway: Any = None) -> None:
             gateway.proc.wait()
 
 
-def _check_master(master: str) -> None:
-    """Raise LocalError if no standalone master listens at the address; Spark would report this only after a minute."""
-    places = re.findall(r"([^/,:]+):(\d+)", master) if master.startswith("spark://") else []
-    for host, port in places:
-        with suppress(OSError), socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
+def _check_master(master: str, conf: Mapping[str, str]) -> None:
+    """Raise LocalError if no standalone master or resource manager of YARN listens at its address.
+
+    Spark would report this only after a minute (standalone) or 15 minutes (YARN).
+    """
+    if master == "yarn":
+        places = resource_managers(conf)
+        problem = f"no resource manager responds at {', '.join(f'{host}:{port}' for host, port in places)}"
+    else:
+        found = re.findall(r"([^/,:]+):(\d+)", master) if master.startswith("spark://") else []
+        places, problem = [(host, int(port)) for host, port in found], "no Spark master responds at this address"
+    for place in places:
+        with suppress(OSError), socket.create_connection(place, timeout=_PATIENCE_S):
             return
     if places:
-        raise LocalError(f"--master {master}: no Spark master responds at this address")
+        raise LocalError(f"--master {master}: {problem}")
 
 
 def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -> dict[str, str]:

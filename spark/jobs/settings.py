@@ -58,6 +58,9 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
     }
     if runs_locally(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+    if master == "yarn":
+        # Spark copies the files of the driver's HADOOP_CONF_DIR to this folder of each container.
+        settings["spark.executorEnv.HADOOP_CONF_DIR"] = "__spark_conf__/__hadoop_conf__"
     if is_local(master) and os.environ.get("PYSPARK_PYTHON") in (None, "", sys.executable):
         # Workers use this Python and this pcli, so the daemon can import everything before it forks the first worker.
         settings["spark.python.daemon.module"] = "pcli.spark.jobs.worker_daemon"

@@ -25,6 +25,8 @@ _KNOWN: Final = (
     (r"No module named '(numpy|pyarrow|google_crc32c|cramjam|google(?:\.protobuf)?|re2)'",
      "the Python of the workers lacks {0}: install pulsar-pcli[spark] there, or set PYSPARK_PYTHON to a different "
      "Python (docs/spark.md)"),
+    (r'Cannot run program "([^"]*)": error=2',
+     "the workers have no Python at {0}: set PYSPARK_PYTHON to a path that is valid on all workers (docs/spark.md)"),
     (r"Failed to create any local dir",
      "no folder for Spark's temporary files can be created: set --conf spark.local.dir (or SPARK_LOCAL_DIRS)"),
     (r"No space left on device|Disk quota exceeded",

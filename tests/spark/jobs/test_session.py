@@ -69,6 +69,14 @@ def test_our_own_parent_of_workers_is_for_this_python_on_this_machine(monkeypatc
     assert key not in settings_for("local[2]", 8192)
 
 
+def test_containers_of_yarn_find_the_configuration_of_hadoop():
+    """In the folder to which Spark copies the files of the driver's HADOOP_CONF_DIR."""
+    key = "spark.executorEnv.HADOOP_CONF_DIR"
+    assert settings_for("yarn", 8192)[key] == "__spark_conf__/__hadoop_conf__"
+    assert settings_for("yarn", 8192, {key: "/etc/hadoop"})[key] == "/etc/hadoop"
+    assert key not in settings_for("local[2]", 8192)
+
+
 def test_memory_is_that_of_the_container(tmp_path):
     limit = tmp_path / "max"
     limit.write_text(f"{100 << 20}\n")

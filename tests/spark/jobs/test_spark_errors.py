@@ -34,6 +34,12 @@ from pcli.spark.jobs.spark_errors import one_line, plain_errors
             "the results of the tasks (1030.2 MiB) exceed the limit of the driver (1024.0 MiB): set --conf "
             "spark.driver.memory=8g",
         ),
+        (
+            'java.io.IOException: Cannot run program "./environment/bin/python": error=2, No such file or directory\n'
+            "\tat x\nCaused by: java.io.IOException: error=2, No such file or directory",
+            "the workers have no Python at ./environment/bin/python: set PYSPARK_PYTHON to a path that is valid on all "
+            "workers (docs/spark.md)",
+        ),
         ("Traceback\n  File x\nValueError: no such thing: 3\n", "ValueError: no such thing: 3"),
         (": java.lang.IllegalStateException: Cannot do\n\tat x.y.Z", "IllegalStateException: Cannot do"),
         ("", "unknown error; --debug shows the output"),

@@ -26,7 +26,7 @@ CAPTURE = "go/nack.pcap"
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     try:
-        with hadoop(tmp_path_factory.mktemp("hadoop"), "-nomr") as running:
+        with hadoop(tmp_path_factory.mktemp("hadoop")) as running:
             yield running
     except MissingError as error:
         pytest.skip(str(error))
@@ -41,7 +41,8 @@ def test_captures_and_tables(url, tmp_path, small_captures):
     assert (capture.path, capture.size) == (f"{url}/in/a%20folder/a.pcap", len(data))
     assert capture.changed_ns
     request = Request((f"{url}/in",), f"{url}/out", incremental=True)
-    assert [analyze(request, InProcess()).run for _ in range(2)] == [1, 1]
+    summaries = [analyze(request, InProcess()) for _ in range(2)]
+    assert [(one.where, one.run) for one in summaries] == [(f"{url}/out", 1)] * 2
     analyze(Request((str(small_captures / CAPTURE),), str(tmp_path / "local")), InProcess())
     found, wanted = StoredTables(f"{url}/out"), StoredTables(str(tmp_path / "local"))
     for name in set(wanted.names) - {"captures", "findings"}:  # these two contain the path of the capture
