@@ -29,7 +29,7 @@ class Cluster:
     def run(self, script: str, *words: object) -> subprocess.CompletedProcess[str]:
         """Run this Python as the driver, with these arguments after the master's."""
         command = [sys.executable, "-c", script, self.url, *map(str, words)]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=180, check=False)
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stderr
         return done
 

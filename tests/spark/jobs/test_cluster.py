@@ -1,4 +1,4 @@
-"""A cluster of two workers without pcli."""
+"""A cluster of two workers without pcli, whose executors are killed."""
 
 import json
 import subprocess
@@ -100,4 +100,52 @@ def test_the_command_gives_the_tables_of_one_process(cluster, parts_of, tmp_path
     assert (ran.returncode, ran.stderr) == (0, "")
     only = ("messages", "findings", "frames")
     analyze(Request(tuple(parts), str(tmp_path / "here"), only=only), InProcess())
+    assert rows(tmp_path / "out") == rows(tmp_path / "here")
+
+
+ANALYSIS = """
+import os, signal, sys
+from functools import partial
+from pathlib import Path
+from pcli.spark.analysis import analyze
+from pcli.spark.jobs.session import open_context
+from pcli.spark.jobs.spark_engine import SparkEngine
+from pcli.spark.request import Request
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+def dying(function, mark, *given):
+    made = function(*given)
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(parent(os.getppid()), signal.SIGKILL)
+    return made
+
+class Dying(SparkEngine):
+    def map(self, what, function, items, **more):
+        if what == "frames":
+            function = partial(dying, function, f"{marks}/{what}")
+        return super().map(what, function, items, **more)
+
+    def exchange(self, what, cut, items, buckets, join, **more):
+        if what == "merge":
+            join = partial(dying, join, f"{marks}/{what}")
+        return super().exchange(what, cut, items, buckets, join, **more)
+
+master, marks, out, *paths = sys.argv[1:]
+CONF = {"spark.executor.memory": "512m", "spark.cores.max": "2", "spark.shuffle.io.retryWait": "100ms"}
+with open_context(master, CONF) as spark:
+    analyze(Request(tuple(paths), out, only=("messages", "frames")), Dying(spark))
+"""
+
+
+@pytest.mark.slow
+def test_an_executor_that_is_killed_after_its_task_has_written_rows_changes_no_table(cluster, parts_of, tmp_path):
+    """The task is run again: the tables contain the rows of one attempt."""
+    parts, marks = list(map(str, parts_of("flex/01-produce-consume.pcap", 2))), tmp_path / "marks"
+    marks.mkdir()
+    cluster.run(ANALYSIS, marks, tmp_path / "out", *parts)
+    assert {mark.name for mark in marks.iterdir()} == {"frames", "merge"}
+    analyze(Request(tuple(parts), str(tmp_path / "here"), only=("messages", "frames")), InProcess())
     assert rows(tmp_path / "out") == rows(tmp_path / "here")
