@@ -1,4 +1,4 @@
-"""A cluster of Hadoop on this machine: HDFS in one process, YARN in another. Maven fetches 110 MB once."""
+"""A cluster of Hadoop on this machine: HDFS in one process, YARN in another. Maven fetches 120 MB once."""
 
 from __future__ import annotations
 
