@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts, Producer
-from pcli.codec.observe.tracking.producers.producer_session import ConnectionProducers, ProducerSession
+from pcli.codec.observe.tracking.producers.producer_session import ConnectionProducers, OpenSend, ProducerSession
 from pcli.codec.observe.tracking.producers.repeated_contents import LOST_PRODUCER, RepeatedContents
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
 from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS
@@ -51,8 +51,9 @@ class ProducerRegistry:
         on_done: Callable[[str, Any], None] | None,
         max_producers: int = MAX_PRODUCERS,
         max_open: int = MAX_OPEN,
+        on_end: Callable[[ProducerSession], None] | None = None,
     ) -> None:
-        """``on_done`` receives ``producer`` and each evicted record."""
+        """``on_done`` receives ``producer`` and each evicted record, ``on_end`` each session when it is given up."""
         self.subscriptions = subscriptions
         self.connections: dict[int, ConnectionProducers] = {}
         """Connections with sessions for which receipts are still possible."""
@@ -60,7 +61,7 @@ class ProducerRegistry:
         """Number of open SENDs of all sessions."""
         self.max_open = max_open
         self.contents = RepeatedContents()
-        self._on_done = on_done
+        self._on_done, self._on_end = on_done, on_end
         self._max_producers = max_producers
         self._kept: dict[tuple[str, str], ProducerSession] = {}
         """The session of each record, by topic and name; the session attached for the longest time is first."""
@@ -171,8 +172,10 @@ class ProducerRegistry:
                 record.skipped.add(one.time_ns, one.frame, producer.last_receipt_frame, sample=str(one.sequence_id))
             if one.lifecycle.receipt_ns < 0:
                 one.lifecycle.state = "lost"
-            producer.resendable[one.sequence_id] = one.lifecycle
+            self.keep_resendable(producer, one)
         producer.flush(over=True)
+        if self._on_end is not None:
+            self._on_end(producer)
 
     # -- lifecycles without a receipt
 
@@ -182,6 +185,12 @@ class ProducerRegistry:
             lifecycle.state = state
             if lifecycle.ledger < 0:
                 self.subscriptions.never_stored(lifecycle)
+
+    def keep_resendable(self, producer: ProducerSession, one: OpenSend) -> None:
+        """Keep a SEND without a successful receipt for a resend; a different message with its sequence id is lost."""
+        if producer.resendable.get(one.sequence_id, one.lifecycle) is not one.lifecycle:
+            self.mark_lost(producer, [one.sequence_id])
+        producer.resendable[one.sequence_id] = one.lifecycle
 
     def mark_lost(self, producer: ProducerSession, sequence_ids: Iterable[int]) -> None:
         """Mark SENDs as lost, because no session will resend them."""

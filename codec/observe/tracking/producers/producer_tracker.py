@@ -24,6 +24,7 @@ from pcli.codec.observe.tracking.transactions import Transactions
 from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
 __all__ = ["ProducerTracker"]
@@ -33,10 +34,17 @@ class ProducerTracker:
     """Producers, the messages that they send, and transactions."""
 
     def __init__(
-        self, subscriptions: SubscriptionTracker, *, on_done: Callable[[str, Any], None] | None = None
+        self,
+        subscriptions: SubscriptionTracker,
+        *,
+        on_done: Callable[[str, Any], None] | None = None,
+        on_end: Callable[[ProducerSession], None] | None = None,
     ) -> None:
-        """``on_done`` receives the group and each record that is evicted."""
-        self._registry = registry = ProducerRegistry(subscriptions, on_done)
+        """``on_done`` receives the group and each record that is evicted.
+
+        ``on_end`` receives each session when no more receipts can follow.
+        """
+        self._registry = registry = ProducerRegistry(subscriptions, on_done, on_end=on_end)
         self._commands = commands = ProducerCommands(registry)
         self._transactions = transactions = Transactions(subscriptions, on_done=on_done)
         receipts = Receipts(registry)

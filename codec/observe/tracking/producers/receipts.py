@@ -121,7 +121,7 @@ class Receipts:
                 producer.topic.messages.refused += lifecycle.messages
             lifecycle.error, lifecycle.state = code, "refused"
             lifecycle.receipt_ns, lifecycle.receipt_frame = frame.time_ns, frame.number
-            producer.resendable[one.sequence_id] = lifecycle
+            self._registry.keep_resendable(producer, one)
             if len(producer.resendable) > MAX_BEFORE:
                 self._registry.mark_lost(producer, [next(iter(producer.resendable))])
 

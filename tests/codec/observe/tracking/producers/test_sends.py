@@ -139,6 +139,16 @@ def test_another_message_with_the_same_id_is_no_resend(producing):
     assert (record.resent.count, record.backwards.count) == (0, 0)
 
 
+def test_another_message_with_the_id_of_an_open_send_hides_no_lifecycle(producing):
+    producing.opens()
+    for payload in (b"one", b"other"):
+        producing.sends(0, payload=payload)
+    producing.ends(0)
+    producing.finish()
+    assert [one.state for one in producing.lives] == ["lost", "lost"]
+    assert producing.record().lost.count == 2
+
+
 def test_the_same_bytes_after_the_receipt_are_a_new_message(producing):
     producing.opens()
     published = producing.now
