@@ -150,7 +150,7 @@ def _of_recording(
     """
     made = []
     if names & {"messages", "exchanges", "permits"}:
-        merged_facts = collect_small_tables(staging, reading)
+        merged_facts = collect_small_tables(engine, staging, reading)
         for name, merge in (("messages", merge_messages), ("exchanges", merge_exchanges)):
             if name in names:
                 made += merge(engine, staging, reading, merged_facts, place)

@@ -4,18 +4,18 @@ Rules of this file
 1. The small tables (names, sessions, cumulative ACKs, gaps) are collected on the driver and sent to all tasks as
    `RecordingFacts`. The tables that grow with the traffic are shuffled by message id, so that a large connection does
    not make the buckets uneven.
-2. The few messages that cannot be computed from only their own rows (resent, refused, lost, chunked) are matched on the
-   driver.
+2. The few messages that cannot be computed from only their own rows (resent, refused, chunked, of transactions) are
+   matched on the driver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
@@ -27,9 +27,20 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
 from pcli.spark.columnar.lifecycles.partial_renumbering import concat_partials
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
-from pcli.spark.columnar.lifecycles.resend_candidates import separate_candidates
+from pcli.spark.columnar.lifecycles.resend_candidates import Suspect, separate_candidates
 from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
+from pcli.spark.columnar.lifecycles.unpaired_acks import (
+    AckRanges,
+    RequestIds,
+    ack_ranges,
+    frames_of_acks,
+    pair_acks,
+    requests_of_bytes,
+    separate_requests,
+)
+from pcli.spark.columnar.lifecycles.unpaired_sends import SendRanges, pair_sends, send_ranges
 from pcli.spark.engine import Block, Engine, Shared
+from pcli.spark.stages.pair_splits import blocks_of, pair_across_splits
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
@@ -40,8 +51,11 @@ __all__ = ["MergedFacts", "collect_small_tables", "merge_exchanges", "merge_mess
 _BUCKET_BYTES: Final = 96 << 20
 """Size in bytes of the partials that one task merges. The task needs about twice as much memory."""
 
-_LONG: Final = frozenset({"published", "consumed", "answered"})
+_LONG: Final = frozenset({"published", "halves", "consumed", "answered", "ack_halves"})
 """Partials that grow with the traffic."""
+
+_SHUFFLED: Final = ("published", "halves", "consumed")
+"""Partials that are shuffled by message id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +66,23 @@ class MergedFacts:
     facts: RecordingFacts
 
 
-def collect_small_tables(staging: Staging, reading: ReadRecording) -> MergedFacts:
+def collect_small_tables(engine: Engine, staging: Staging, reading: ReadRecording) -> MergedFacts:
     """Collect the small tables and derive the facts; set the duplicate connections of the recording."""
     small = concat_partials([Partials(*(_all(staging, reading.splits, one.name) for one in fields(Partials)))])
+    requests = requests_of_bytes(small.forwarded)
+    if requests:
+        called = engine.map("settle", partial(_called_acks, staging, requests), reading.splits)
+        small.forwarded = pa.concat_tables([small.forwarded, frames_of_acks(pa.concat_tables(called))])
     facts = collect_facts(small, list(reading.streams.values()))
+    facts.forwarded_requests = requests
     reading.duplicate_connections = facts.duplicate_connections
     return MergedFacts(small, facts)
+
+
+def _called_acks(staging: Staging, requests: RequestIds, split: SplitParts) -> pa.Table:
+    """Return the ACKs and responses of a split that have these request ids."""
+    found = [separate_requests(table, requests)[1] for table in tables_of(staging, split, "ack_halves")]
+    return pa.concat_tables([PARTIALS["ack_halves"].empty_table(), *found])
 
 
 def _all(staging: Staging, splits: Iterable[SplitParts], name: str) -> pa.Table:
@@ -73,18 +98,31 @@ def merge_messages(
     place: int,
 ) -> list[DataFile]:
     """Write the table `messages` of the recording with the index ``place``."""
-    facts = engine.share(merged_facts.facts)
-    resolved = _resolved(engine, staging, reading, merged_facts, facts)
-    buckets = 1 + size_of(reading.splits, "published", "consumed") // _BUCKET_BYTES
-    items: list[SplitParts | pa.Table] = [resolved, *reading.splits]
-    sizes = [1, *(size_of([split], "published", "consumed") for split in reading.splits)]
+    ranges = send_ranges(merged_facts.small.unpaired)
+    pair = partial(_pair_sends, engine.share(merged_facts.facts))
+    paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "halves", ranges, pair)
+    known = replace(merged_facts.facts, resend_candidates=sum(ambiguous, merged_facts.facts.resend_candidates))
+    facts = engine.share(known)
+    resolved = _resolved(engine, staging, reading, MergedFacts(merged_facts.small, known), facts)
+    buckets = 1 + size_of(reading.splits, *_SHUFFLED) // _BUCKET_BYTES
+    items: list[SplitParts | pa.Table] = [resolved, paired, *reading.splits]
+    sizes = [1, 1, *(size_of([split], *_SHUFFLED) for split in reading.splits)]
     write = _Write(staging, "messages", reading.recording.cluster, place)
     given = engine.exchange(
-        "merge", partial(_cut, staging, facts, buckets), items, buckets, partial(_join, write, facts), sizes=sizes
-    )
+        "merge", partial(_cut, staging, facts, ranges, buckets), items, buckets, partial(_join, write, facts),
+        sizes=sizes,
+    )  # fmt: skip
     chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one for _, one in given)])
-    rows = join_chunks(chunks, resolved, merged_facts.facts, write.cluster)
+    rows = join_chunks(chunks, resolved, known, write.cluster)
     return [one for made, _ in given for one in made] + write.rows(buckets, rows)
+
+
+def _pair_sends(facts: Shared[RecordingFacts], halves: pa.Table) -> tuple[pa.Table, list[Suspect]]:
+    made = pair_sends(halves, facts.value)
+    return made.published, made.ambiguous
+
+
+# -- messages that the driver matches
 
 
 def _resolved(
@@ -98,34 +136,34 @@ def _resolved(
 
 def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitParts) -> pa.Table:
     """Return the rows of a split that must be matched on the driver."""
-    found = [separate_candidates(table, facts.value)[1] for table in tables_of(staging, split, "published")]
+    tables = chain.from_iterable(tables_of(staging, split, name) for name in ("published", "halves"))
+    found = [separate_candidates(table, facts.value)[1] for table in tables]
     return pa.concat_tables([PARTIALS["published"].empty_table(), *found])
 
 
-def _cut(staging: Staging, facts: Shared[RecordingFacts], buckets: int, item: SplitParts | pa.Table) -> Iterator[Block]:
+# -- the buckets of messages
+
+
+def _cut(
+    staging: Staging,
+    facts: Shared[RecordingFacts],
+    ranges: SendRanges,
+    buckets: int,
+    item: SplitParts | pa.Table,
+) -> Iterator[Block]:
     """Yield the rows of a split, or the rows matched on the driver, in blocks for the buckets of messages."""
     if isinstance(item, pa.Table):
-        yield from _blocks("resolved", 0, item, buckets)
+        yield from _blocks_by_place("resolved", 0, item, buckets)
         return
-    for table in tables_of(staging, item, "published"):
-        yield from _blocks("published", item.split + 1, separate_candidates(table, facts.value)[0], buckets)
+    halves = (ranges.sends_outside(table) for table in tables_of(staging, item, "halves"))
+    for table in chain(tables_of(staging, item, "published"), tables_of(staging, item, "paired"), halves):
+        yield from _blocks_by_place("published", item.split + 1, separate_candidates(table, facts.value)[0], buckets)
     for table in tables_of(staging, item, "consumed"):
-        yield from _blocks("consumed", item.split + 1, table, buckets)
+        yield from _blocks_by_place("consumed", item.split + 1, table, buckets)
 
 
-def _blocks(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Block]:
-    if buckets == 1:
-        parts = [(0, table)]
-    else:
-        # NumPy sorts 16-bit numbers with radix sort, which is faster than its sort for 64-bit numbers.
-        of = (table["place"].to_numpy() % buckets).astype(np.uint16 if buckets < 1 << 16 else np.int64)
-        order = np.argsort(of, kind="stable")
-        table, of = table.take(pa.array(order)), of.take(order)
-        edges = np.searchsorted(of, np.arange(buckets + 1))
-        parts = [(at, table.slice(edges[at], edges[at + 1] - edges[at])) for at in range(buckets)]
-    for bucket, rows in parts:
-        for batch in rows.to_batches():
-            yield Block(bucket, rank, kind, batch)
+def _blocks_by_place(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Block]:
+    yield from blocks_of(kind, rank, table, table["place"].to_numpy() % buckets, buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +204,36 @@ def merge_exchanges(
 ) -> list[DataFile]:
     """Write the table `exchanges` of the recording with the index ``place``."""
     facts, streams = merged_facts.facts, list(reading.streams.values())
-    few = exchanges_of_requests(merged_facts.small, facts, streams, reading.recording.cluster)
+    ranges = ack_ranges(merged_facts.small.unpaired)
+    pair = partial(_pair_acks, facts.forwarded_requests)
+    paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "ack_halves", ranges, pair)
+    called = [frames_of_acks(one) for one in ambiguous]
+    small = replace(merged_facts.small, forwarded=pa.concat_tables([merged_facts.small.forwarded, *called]))
+    few = exchanges_of_requests(small, facts, streams, reading.recording.cluster)
     write = _Write(staging, "exchanges", reading.recording.cluster, place)
     shared = engine.share((facts, streams))
-    sizes = [size_of([split], "answered") for split in reading.splits]
-    made = engine.map("exchanges", partial(_acks, write, shared), reading.splits, sizes=sizes)
-    return [one for some in made for one in some] + write.rows(0, few)
+    items = [paired, *reading.splits]
+    sizes = [size_of([split], "answered", "ack_halves", "paired") for split in items]
+    made = engine.map("exchanges", partial(_acks, write, shared, ranges), items, sizes=sizes)
+    return [one for some in made for one in some] + write.rows(len(items), few)
 
 
-def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[DataFile]:
-    """Write the rows of ACKs with a response in a split."""
+def _pair_acks(requests: RequestIds, halves: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return pairs and ACKs without a response, and the rows that `exchanges_of_requests` must match."""
+    made = pair_acks(separate_requests(halves, requests)[0])
+    return pa.concat_tables([made.answered, made.alone]), made.ambiguous
+
+
+def _acks(
+    write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], ranges: AckRanges, split: SplitParts
+) -> list[DataFile]:
+    """Write the rows of ACKs of a split, or of the paired ACKs of different splits."""
     facts, streams = shared.value
-    tables = [
-        exchanges_of_acks(table, facts, streams, write.cluster) for table in tables_of(write.staging, split, "answered")
-    ]
-    return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *tables]))
+    staging = write.staging
+    halves = (
+        separate_requests(ranges.outside(table), facts.forwarded_requests)[0]
+        for table in tables_of(staging, split, "ack_halves")
+    )
+    tables = chain(tables_of(staging, split, "answered"), tables_of(staging, split, "paired"), halves)
+    rows = [exchanges_of_acks(table, facts, streams, write.cluster) for table in tables]
+    return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *rows]))

@@ -10,9 +10,10 @@ These are the stages in the order of the data flow. partial_tables.py defines th
    `separate_candidates` removes possible resends from each table ``published``, and `resolve_sends` matches all SENDs
    that are not a plain pair (resent_messages).
 4. `merge_bucket`, for each bucket of shuffle keys: messages, and rows of chunks, which `join_chunks` combines
-   (bucket_merge, bucket_rows; message_table for usual messages; event_histories, entry_history,
-   non_persistent_messages, chunked_messages for all other messages; state_certainty).
-5. `exchanges_of_requests` once, and `exchanges_of_acks` for each table ``answered`` (exchange_rows).
+   (bucket_merge, bucket_rows; message_table for usual messages; messages_without_receipt; event_histories,
+   entry_history, non_persistent_messages, chunked_messages for all other messages; state_certainty).
+5. `exchanges_of_requests` once, and `exchanges_of_acks` for each table ``answered`` (exchange_rows). `pair_acks`
+   matches ACKs and responses of different splits (unpaired_acks).
 
 All functions are pure. Tests compare the results with the lifecycles of pcli.codec.observe.tracking.
 """
@@ -36,6 +37,14 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.resend_candidates import separate_candidates
 from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
 from pcli.spark.columnar.lifecycles.split_aggregation import Events, SplitAggregator
+from pcli.spark.columnar.lifecycles.unpaired_acks import (
+    ack_ranges,
+    frames_of_acks,
+    pair_acks,
+    requests_of_bytes,
+    separate_requests,
+)
+from pcli.spark.columnar.lifecycles.unpaired_sends import pair_sends, send_ranges
 
 __all__ = [
     "EVIDENCE",
@@ -53,13 +62,20 @@ __all__ = [
     "RecordingFacts",
     "Renumbering",
     "SplitAggregator",
+    "ack_ranges",
     "collect_facts",
     "concat_partials",
     "exchanges_of_acks",
     "exchanges_of_requests",
+    "frames_of_acks",
     "join_chunks",
     "merge_bucket",
+    "pair_acks",
+    "pair_sends",
     "renumber_table",
+    "requests_of_bytes",
     "resolve_sends",
+    "send_ranges",
     "separate_candidates",
+    "separate_requests",
 ]

@@ -6,8 +6,8 @@ Rules of this file
    all data of the message. Usual messages never become Python objects. event_histories.py processes all other messages
    one by one.
 2. An entry that was neither published nor delivered in the capture has no row, even if it was acknowledged.
-3. Two kinds of messages are not identified by message ids: chunks (chunked_messages.py), and the messages of
-   non-persistent topics (non_persistent_messages.py).
+3. Three kinds of messages are not identified by message ids: messages without a receipt (messages_without_receipt.py),
+   chunks (chunked_messages.py), and the messages of non-persistent topics (non_persistent_messages.py).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pcli.spark.columnar.lifecycles.cumulative_acks import first_reaching
 from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, TIME_ORDER
 from pcli.spark.columnar.lifecycles.message_table import UsualMessages, build_table
+from pcli.spark.columnar.lifecycles.messages_without_receipt import messages_without_receipt
 from pcli.spark.columnar.lifecycles.non_persistent_messages import messages_of_non_persistent_topics
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of, ranked
@@ -38,8 +39,7 @@ _PARTS: Final = ("group", "delivered", "acked", "cumulative_ns", "cumulative_num
 
 
 _AT_ONCE: Final = 8192
-"""Maximum number of messages without an id that exist as objects at the same time. If a capture contains only the
-clients' frames, no message has an id."""
+"""Maximum number of messages without an id from `resolve_sends` that exist as objects at the same time."""
 _FEW: Final = 32
 """Maximum number of rows that are inserted one by one."""
 _FAR: Final = np.iinfo(np.int64).max
@@ -61,8 +61,11 @@ def merge_bucket(
     """Return the messages of one bucket.
 
     ``published``, ``consumed`` and ``resolved`` are all rows of the recording whose shuffle key belongs to the bucket,
-    with the recording's numbers. ``published`` lacks the rows that `separate_candidates` removed.
+    with the recording's numbers. ``published`` lacks the rows that `separate_candidates` removed, and
+    includes the SENDs without a receipt (unpaired_sends.py).
     """
+    unanswered = messages_without_receipt(published, facts, cluster)
+    published = published.filter(pc.greater_equal(published.column("receipt_number"), 0))
     resolved = resolved.filter(pc.equal(resolved.column("uuid"), ""))
     producers = producers_of(published.combine_chunks(), facts)
     consumers = consumers_of(consumed.combine_chunks(), facts)
@@ -80,7 +83,8 @@ def merge_bucket(
     rest = pa.concat_tables(
         pa.Table.from_pylist(add_evidence(some, facts), MESSAGES) for some in chain([stories], lost, [unusual])
     )
-    return MergedBucket(merge_in_order(build_table(usual, facts, cluster), rest), groups.chunks())
+    table = merge_in_order(build_table(usual, facts, cluster), rest)
+    return MergedBucket(merge_in_order(table, unanswered), groups.chunks())
 
 
 def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:

@@ -74,13 +74,18 @@ def join_chunks(consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, c
         whole[name], counts[name] = MessageRows(resolved=one), one["chunks"]
         places[name] = {(at["ledger"], at["entry"]): at["id"] for at in one["entries"] if at["ledger"] >= 0}
         taken.update(places[name])
-    for place, rows in by_place.items():
+    for place, rows in sorted(by_place.items(), key=_first_delivery):
         if place not in taken:
             _begin(place, rows, facts, whole, places, counts)
     found = []
     for name, parts in whole.items():
         found.append(_row(name[1], parts, places[name], counts[name], by_place, facts, cluster))
     return pa.Table.from_pylist(add_evidence(found, facts), MESSAGES)
+
+
+def _first_delivery(chunk: tuple[_Place, list[Row]]) -> int:
+    first: int = min(one["delivered_number"] for one in chunk[1] if one["delivered_number"] >= 0)
+    return first
 
 
 def _begin(place: _Place, rows: list[Row], facts: RecordingFacts, whole: Any, places: Any, counts: Any) -> None:

@@ -24,6 +24,7 @@ from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of, text_of
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
+from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME
@@ -61,8 +62,8 @@ def collect_facts(small: Partials, streams: Sequence[Stream]) -> RecordingFacts:
     """
     by_number = {one.number: one for one in streams}
     learner = _FactCollector()
-    for role, item in replay(with_role(small.forwarded, "control", "opener", "acks"), small.events, by_number):
-        learner.see(role, item)
+    for role, number, item in replay(with_role(small.forwarded, "control", "opener", "acks"), small.events, by_number):
+        learner.see(role, number, item)
     facts = learner.finish()
     facts.connection_gaps = connection_gaps_of(small.events)
     facts.labels = dict(
@@ -84,6 +85,12 @@ class _FactCollector:
 
     def __init__(self) -> None:
         self._observer, self._tracker = Observer(), Tracker(on_done=self._evicted)
+        self._tracker.producers = ProducerTracker(
+            self._tracker.subscriptions, on_done=self._evicted, on_end=self._session_ended
+        )
+        self._next_number = 0
+        """The frame after the current item; for a frame, the frame itself."""
+        self._session_ends: list[tuple[int, int, int]] = []
         self._duplicate_connections: set[int] = set()
         self._opened: set[tuple[bool, int, int]] = set()
         self._peers: dict[tuple[bool, int, int], Producer | Consumer] = {}
@@ -100,8 +107,9 @@ class _FactCollector:
         self._failed_acks: set[int] = set()
         self._redelivery_causes: dict[int, list[RedeliveryCause]] = {}
 
-    def see(self, role: int, item: CapturedFrame | Note | StreamEnd) -> None:
-        """Process a frame, note or end of a connection."""
+    def see(self, role: int, number: int, item: CapturedFrame | Note | StreamEnd) -> None:
+        """Process a frame, note or end of a connection; ``number`` is its own frame or the last frame before it."""
+        self._next_number = number if isinstance(item, CapturedFrame) else number + 1
         if isinstance(item, CapturedFrame):
             observed = self._observer.see(item)
             if role & _SEES and not self._opened_before(role, observed):
@@ -117,6 +125,9 @@ class _FactCollector:
     def _evicted(self, group: str, record: Any) -> None:
         if group == "connection" and record.leg_of is not None and record.leg_of >= 0:
             self._duplicate_connections.add(record.stream)
+
+    def _session_ended(self, producer: ProducerSession) -> None:
+        self._session_ends.append((producer.session.stream, signed(producer.session.id), self._next_number))
 
     def _opened_before(self, role: int, observed: Facts) -> bool:
         """Return whether a frame was forwarded only because it is the first of a producer or consumer in its split."""
@@ -266,6 +277,7 @@ class _FactCollector:
         made = np.array(self._rows[0], np.int64).reshape(-1, 4)
         came = np.array(self._rows[1], np.int64).reshape(-1, 5)
         consumers = Intervals(came[:, 0], came[:, 1], came[:, 2])
+        ends = np.array(self._session_ends, np.int64).reshape(-1, 3)
         for sub, book in self._books.items():
             frames = frozenset(book.record.admin_resets)
             causes = self._redelivery_causes.get(sub, [])
@@ -275,6 +287,7 @@ class _FactCollector:
             consumers, self._sessions, came[:, 3], came[:, 4].astype(np.bool_), consumers.until(),
             frozenset(self._duplicate_connections), frozenset(self._observer.system_streams()), frozenset(asked), {},
             self._transactions, frozenset(self._failed_acks), self._redelivery_causes, self._cursor_resets,
+            session_ends=Intervals(ends[:, 0], ends[:, 1], ends[:, 2]),
         )  # fmt: skip
 
 

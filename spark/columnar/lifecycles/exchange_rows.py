@@ -1,8 +1,9 @@
 """Requests and their responses as rows of `exchanges`.
 
 Rules of this file
-1. ACKs with a request id are frequent. If the response has no error and is in the same window, ACK and response are one
-   row of ``answered``, and this module only adds the names. The Observer of pcli.codec pairs all other requests.
+1. ACKs with a request id are frequent. If the response has no error, ACK and response are one row of ``answered``, and
+   this module only adds the names, also for an ACK without a response. The Observer of pcli.codec pairs all other
+   requests.
 2. A request without a response has a row if a response is possible. No response is possible to a close command that the
    broker sends, or to a refreshed login on an open connection. A waiting PRODUCER receives two responses; the first
    response is used.
@@ -50,7 +51,7 @@ def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Seque
     """Return EXCHANGES of all requests that are not in ``answered``; ``small`` contains the recording's numbers."""
     by_number = {one.number: one for one in streams}
     pairing = _Pairing(facts, by_number, cluster)
-    for _, item in replay(with_role(small.forwarded, "control", "acks"), small.events, by_number):
+    for _, _, item in replay(with_role(small.forwarded, "control", "acks"), small.events, by_number):
         if isinstance(item, CapturedFrame):
             pairing.see(item)
     return pa.Table.from_pylist(pairing.finish(), EXCHANGES)
@@ -132,15 +133,16 @@ def _address(ends: tuple[str, int]) -> str:
 
 
 def exchanges_of_acks(answered: pa.Table, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:
-    """Return EXCHANGES of rows of ANSWERED. The rows contain the recording's numbers."""
+    """Return EXCHANGES of the rows of ANSWERED that contain an ACK. The rows contain the recording's numbers."""
     stream = longs(answered, "stream")
-    kept = ~np.isin(stream, list(facts.duplicate_connections))
+    kept = ~np.isin(stream, list(facts.duplicate_connections)) & (longs(answered, "asked_number") >= 0)
     if not kept.all():
         answered, stream = answered.filter(pa.array(kept)), stream[kept]
     owner, asked = longs(answered, "consumer_id"), longs(answered, "asked_number")
     at = facts.consumers.find(stream, owner, asked)
     session = np.where(at >= 0, facts.session[at], -1) if len(facts.session) else at
     asked_ns, answered_ns = longs(answered, "asked_ns"), longs(answered, "answered_ns")
+    without = longs(answered, "answered_number") < 0
     ends = {one.number: one for one in streams}
     numbers, place = np.unique(stream, return_inverse=True)
     size = len(answered)
@@ -151,18 +153,18 @@ def exchanges_of_acks(answered: pa.Table, facts: RecordingFacts, streams: Sequen
         "client": texts_at([_address(ends[one].client) for one in numbers.tolist()], place, empty_is_null=True),
         "server": texts_at([_address(ends[one].server) for one in numbers.tolist()], place, empty_is_null=True),
         "request": pa.repeat("ACK", size),
-        "answer": pa.repeat("ACK_RESPONSE", size),
+        "answer": texts_at(["ACK_RESPONSE"], np.where(without, -1, 0)),
         "from_client": np.ones(size, np.bool_),
         "request_id": longs(answered, "request_id"),
         "owner_id": owner,
         "topic": texts_at([one.topic for one in facts.sessions], session, empty_is_null=True),
         "subscription": texts_at([one.subscription for one in facts.sessions], session, empty_is_null=True),
         "asked_ns": asked_ns,
-        "answered_ns": answered_ns,
-        "latency_ns": answered_ns - asked_ns,
+        "answered_ns": pa.array(answered_ns, mask=without),
+        "latency_ns": pa.array(answered_ns - asked_ns, mask=without),
         "error": pa.nulls(size, pa.string()),
         "asked_frame": asked,
-        "answered_frame": longs(answered, "answered_number"),
+        "answered_frame": pa.array(longs(answered, "answered_number"), mask=without),
         "system": np.where(session >= 0, own, np.isin(stream, list(facts.system))),
     }
     arrays = [

@@ -5,13 +5,15 @@ Rules of this file
 2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded. The first of these
    frames after each command that opens or closes the producer or consumer is also forwarded. If that command was not
    captured, the forwarded frame is the first evidence of the owner.
-3. An ACK with a request id and its response are one row of ``answered`` if no other frames of the window have that
-   request id, the ACK precedes the response, and the response has no error.
+3. An ACK with a request id and its response are one row of ``answered`` if no other frames of the split have that
+   request id, the ACK precedes the response, and the response has no error. An ACK or a response without a counterpart
+   is a row of ``ack_halves``. If the columns lack a frame of that request id, such as a response with an error, all
+   frames of the window with that request id are forwarded as bytes.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
 from pcli.spark.columnar.lifecycles.partial_tables import ANSWERED, FORWARDED, ROLES
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of, table_of, take
 from pcli.spark.columnar.lifecycles.split_deliveries import REDELIVER, ids_of
+from pcli.spark.columnar.lifecycles.unpaired_acks import pair_acks
 from pcli.spark.columnar.observation.frame_header_rows import to_heads
 
 __all__ = ["OPENING", "ForwardedFrames"]
@@ -50,12 +53,13 @@ class ForwardedFrames:
     def __init__(self) -> None:
         self._forwarded: list[pa.Table] = []
         self._answered: list[pa.Table] = []
+        self._halves: list[pa.Table] = []
         self._opened: set[tuple[bool, int, int]] = set()
 
-    def add(self, frames: Frames, numbers: Longs, unpaired: Longs) -> None:
-        """Add a window; ``unpaired`` are the rows that `SplitSends` could not pair."""
+    def add(self, frames: Frames, numbers: Longs, unusual: Longs) -> None:
+        """Add a window; ``unusual`` are the rows that `SplitSends` cannot express as columns."""
         role = np.zeros(len(frames), np.int64)
-        role[unpaired] |= 1 << ROLES["unpaired"]
+        role[unusual] |= 1 << ROLES["unusual"]
         role[self._pair_acks(frames, numbers)] |= 1 << ROLES["acks"]
         role[_control(frames)] |= 1 << ROLES["control"]
         role[self._openers(frames)] |= 1 << ROLES["opener"]
@@ -71,38 +75,29 @@ class ForwardedFrames:
             self._forwarded.append(pa.Table.from_arrays([*first, *heads.columns], schema=FORWARDED))
 
     def _pair_acks(self, frames: Frames, numbers: Longs) -> Longs:
-        """Add the pairs of ACK and response, and return the rows of unpaired frames."""
+        """Add the pairs of ACK and response and the frames without a counterpart; return the rows of all others."""
         types = frames.type
         rows = np.flatnonzero(((types == _ACK) & (frames.request != -1)) | (types == _ACK_RESPONSE))
         if not len(rows):
             return rows
-        stream, request = frames.places.stream.take(rows), frames.request.take(rows)
-        key = joint_key((stream, request))
+        key = joint_key((frames.places.stream.take(rows), frames.request.take(rows)))
         order = order_of(key)
-        begins = np.append(group_starts(key[order]), True)
-        acks = (types[rows] == _ACK)[order]
-        complete = frames.complete[rows][order]
-        first: Bools = begins[:-1] & ~begins[1:] & acks & complete
-        first[:-1] &= begins[2:] & ~acks[1:] & complete[1:]
-        first[-1:] = False
-        at = np.flatnonzero(first)
-        alone = np.ones(len(rows), np.bool_)
-        alone[at] = alone[at + 1] = False
-        self._answer(frames, numbers, rows[order[at]], rows[order[at + 1]])
-        return rows[order[alone]]
-
-    def _answer(self, frames: Frames, numbers: Longs, asked: Longs, answered: Longs) -> None:
-        places = frames.places
-        columns = {
-            "stream": places.stream[asked],
-            "consumer_id": frames.owner[asked],
-            "request_id": frames.request[asked],
-            "asked_number": numbers[asked],
-            "asked_ns": places.time_ns[asked],
-            "answered_number": numbers[answered],
-            "answered_ns": places.time_ns[answered],
-        }
-        self._answered.append(table_of(ANSWERED, columns))
+        rows, begins = rows[order], group_starts(key[order])
+        starts = np.flatnonzero(begins)
+        acks = types[rows] == _ACK
+        whole = np.logical_and.reduceat(frames.complete[rows], starts)
+        pairs = starts[whole & (np.diff(starts, append=len(rows)) == 2) & acks[starts]]
+        pairs = pairs[~acks[pairs + 1]]
+        left = np.ones(len(rows), np.bool_)
+        left[pairs] = left[pairs + 1] = False
+        self._answered.append(_acks(frames, numbers, rows[pairs], rows[pairs + 1]))
+        columns = whole[np.cumsum(begins) - 1] & left
+        self._halves += [
+            _acks(frames, numbers, rows[columns & acks], None),
+            _acks(frames, numbers, None, rows[columns & ~acks]),
+        ]
+        others: Longs = rows[left & ~columns]
+        return others
 
     def _openers(self, frames: Frames) -> list[int]:
         types = frames.type
@@ -129,14 +124,28 @@ class ForwardedFrames:
                 found.append(row)
         return found
 
-    def finish(self, paired: Longs) -> tuple[pa.Table, pa.Table]:
-        """Return FORWARDED and ANSWERED. ``paired`` contains the numbers of frames paired after their window."""
+    def finish(self) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """Return FORWARDED, and the tables ``answered`` and ``ack_halves``."""
         forwarded = pa.concat_tables([FORWARDED.empty_table(), *self._forwarded])
-        if len(paired):
-            role = forwarded.column("role").to_numpy().copy()
-            role[np.isin(forwarded.column("place").to_numpy(), paired)] &= ~(1 << ROLES["unpaired"])
-            forwarded = forwarded.set_column(0, FORWARDED.field("role"), pa.array(role)).filter(pa.array(role != 0))
-        return forwarded, pa.concat_tables([ANSWERED.empty_table(), *self._answered])
+        paired = pair_acks(pa.concat_tables([ANSWERED.empty_table(), *self._halves]))
+        answered = pa.concat_tables([*self._answered, paired.answered])
+        return forwarded, answered, pa.concat_tables([paired.alone, paired.ambiguous])
+
+
+def _acks(frames: Frames, numbers: Longs, asked: Longs | None, answered: Longs | None) -> pa.Table:
+    """Return ANSWERED of ACKs and their responses; None if one of the two is missing."""
+    places = frames.places
+    rows = asked if asked is not None else answered
+    assert rows is not None
+    columns: dict[str, Any] = {
+        "stream": places.stream[rows],
+        "consumer_id": frames.owner[rows],
+        "request_id": frames.request[rows],
+    }
+    for name, some in (("asked", asked), ("answered", answered)):
+        columns[f"{name}_number"] = -1 if some is None else numbers[some]
+        columns[f"{name}_ns"] = -1 if some is None else places.time_ns[some]
+    return table_of(ANSWERED, columns)
 
 
 def _ints(values: Longs) -> pa.Array:

@@ -21,8 +21,9 @@ from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 
 __all__ = ["ReplayedItem", "replay", "with_role"]
 
-ReplayedItem = tuple[int, HeadFrame | Note | StreamEnd]
-"""Bits of ROLES (0 if the item is not a frame), and the frame, note or end."""
+ReplayedItem = tuple[int, int, HeadFrame | Note | StreamEnd]
+"""Bits of ROLES (0 if the item is not a frame), the number of the frame or of the last frame before the item, and the
+frame, note or end."""
 
 _FRAME: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 _EVENT_FIELDS: Final = (
@@ -43,11 +44,11 @@ def replay(forwarded: pa.Table, events: pa.Table, streams: Mapping[int, Stream])
     at = 0
     for role, stream, row in _rows(forwarded):
         while at < len(row_events) and row_events[at][0] < row[0]:
-            yield 0, row_events[at][1]
+            yield 0, *row_events[at]
             at += 1
-        yield role, HeadFrame(row, streams[stream])
-    for _, item in row_events[at:]:
-        yield 0, item
+        yield role, row[0], HeadFrame(row, streams[stream])
+    for number, item in row_events[at:]:
+        yield 0, number, item
 
 
 def _rows(forwarded: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:

@@ -33,6 +33,8 @@ __all__ = [
     "PUBLISHED",
     "ROLES",
     "SESSIONS",
+    "UNPAIRED",
+    "UNPAIRED_KINDS",
     "Partials",
 ]  # fmt: skip
 
@@ -59,7 +61,8 @@ PUBLISHED: Final = pa.schema([
     column("key", BYTES, "the key, equal to Frames.key"),
     column("key_kind", LONG, "the value of Frames.key_kind"),
 ])  # fmt: skip
-"""SENDs with their receipts, if the split contains exactly one of each with that sequence id, in this order."""
+"""SENDs with their receipts, if the split contains exactly one of each with that sequence id, in this order. ``halves``
+contains the other SENDs and receipts whose columns are complete; the columns of the missing frame are -1."""
 
 CONSUMED: Final = pa.schema([
     _STREAM,
@@ -104,12 +107,12 @@ CUMULATIVE: Final = pa.schema([
 ROLES: Final = {
     "control": 0,
     "opener": 1,
-    "unpaired": 2,
+    "unusual": 2,
     "acks": 3,
 }
 """Reasons why a frame is in FORWARDED: a command that is not frequent; the first frequent frame with an id since the
-last command about that id; a SEND, SEND_RECEIPT or SEND_ERROR that is unusual or unpaired in the split; an unpaired ACK
-or ACK_RESPONSE."""
+last command about that id; a SEND, SEND_RECEIPT or SEND_ERROR, or an ACK or ACK_RESPONSE with a request id, that the
+columns do not contain completely."""
 
 FORWARDED: Final = pa.schema([
     column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
@@ -126,7 +129,8 @@ ANSWERED: Final = pa.schema([
     column("answered_number", LONG, "frame of the ACK_RESPONSE"),
     column("answered_ns", LONG, "time of that frame"),
 ])  # fmt: skip
-"""ACKs with a request id whose response has no error, each with that response."""
+"""ACKs with a request id whose response has no error, each with that response. ``ack_halves`` contains the ACKs and
+responses without a counterpart in the split; the columns of the missing frame are -1."""
 
 SESSIONS: Final = pa.schema([
     _STREAM,
@@ -138,6 +142,18 @@ SESSIONS: Final = pa.schema([
     column("most_publish_ms", LONG, "highest publish_time"),
 ])  # fmt: skip
 """A summary of the SENDs of each producer in each window, used to find resends in other sessions and splits."""
+
+UNPAIRED_KINDS: Final = {"SEND": 0, "SEND_RECEIPT": 1, "ACK": 2, "ACK_RESPONSE": 3}
+"""Values of UNPAIRED.kind."""
+
+UNPAIRED: Final = pa.schema([
+    _STREAM,
+    column("owner_id", LONG, "producer_id; -1 for ACKs and their responses"),
+    column("kind", LONG, "a value of UNPAIRED_KINDS"),
+    column("least_id", LONG, "lowest sequence id or request id"),
+    column("most_id", LONG, "highest id; for SENDs, including highest_sequence_id"),
+])  # fmt: skip
+"""A summary of ``halves`` and ``ack_halves`` by connection and producer."""
 
 LEDGERS: Final = pa.schema([
     _STREAM,
@@ -171,17 +187,20 @@ LABELS: Final = pa.schema([
 
 PARTIALS: Final[dict[str, pa.Schema]] = {
     "published": PUBLISHED,
+    "halves": PUBLISHED,
     "consumed": CONSUMED,
     "cumulative": CUMULATIVE,
     "forwarded": FORWARDED,
     "answered": ANSWERED,
+    "ack_halves": ANSWERED,
     "sessions": SESSIONS,
+    "unpaired": UNPAIRED,
     "ledgers": LEDGERS,
     "events": EVENTS,
     "labels": LABELS,
 }
-"""The schema of each table of `Partials`. ``published``, ``consumed`` and ``answered`` grow with the traffic; the other
-tables are small and can be collected in one process."""
+"""The schema of each table of `Partials`. ``published``, ``halves``, ``consumed``, ``answered`` and ``ack_halves`` grow
+with the traffic; the other tables are small and can be collected in one process."""
 
 
 @dataclass(slots=True)
@@ -189,11 +208,14 @@ class Partials:
     """The tables of PARTIALS, of one split or of several."""
 
     published: pa.Table
+    halves: pa.Table
     consumed: pa.Table
     cumulative: pa.Table
     forwarded: pa.Table
     answered: pa.Table
+    ack_halves: pa.Table
     sessions: pa.Table
+    unpaired: pa.Table
     ledgers: pa.Table
     events: pa.Table
     labels: pa.Table

@@ -6,6 +6,9 @@ The facts contain only data and are small enough to be sent to all tasks. `colle
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.lifecycles.interval_join import Intervals
@@ -21,6 +24,8 @@ __all__ = [
     "TopicEvidence",
     "TransactionEnd",
 ]
+
+_NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +188,8 @@ class RecordingFacts:
     resend_candidates: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     """Ranges of rows of ``published`` that may be resends or have been resent: stream, producer_id, lowest and highest
     sequence id (signed), lowest and highest publish_time."""
+    session_ends: Intervals = field(default_factory=lambda: Intervals(_NONE, _NONE, _NONE))
+    """The ends of producers' sessions, one row for each: from this frame on, no receipts of earlier SENDs follow."""
+    forwarded_requests: frozenset[tuple[int, int]] = frozenset()
+    """Connection and request id of ACKs that `exchanges_of_requests` matches, because the columns lack their response.
+    """

@@ -1,7 +1,7 @@
 """SENDs and receipts that are not plain pairs, matched by the ProducerTracker of pcli.codec.
 
 Rules of this file
-1. The ProducerTracker processes all commands about connections and producers, all unpaired SENDs, receipts and errors,
+1. The ProducerTracker processes all commands about connections and producers, all unusual SENDs, receipts and errors,
    and the candidate rows of ``published``, in order. The tracker thus handles resends across sessions, duplicates,
    chunks, transactions, and refused and lost messages.
 2. The results are lifecycles with their publication; the deliveries are merged by message id.
@@ -28,16 +28,15 @@ from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Subsc
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
-from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import push_send_receipt
 from pcli.codec.wire.message_id import signed
-from pcli.spark.columnar.frame_columns import CRC_NONE, START, short
+from pcli.spark.columnar.frame_columns import short
 from pcli.spark.columnar.lifecycles.arrow_columns import table_in_batches
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
-from pcli.spark.columnar.lifecycles.partial_tables import FORWARDED, ROLES, Partials
+from pcli.spark.columnar.lifecycles.partial_tables import FORWARDED, Partials
+from pcli.spark.columnar.lifecycles.rebuilt_frames import frame_row
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
-from pcli.spark.columnar.observation.frame_header_rows import FRAME
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, record
 
 __all__ = ["RESOLVED", "key_text", "resolve_sends"]
@@ -85,15 +84,15 @@ RESOLVED: Final = pa.schema([
 
 
 def resolve_sends(small: Partials, back: pa.Table, facts: RecordingFacts, streams: Sequence[Stream]) -> pa.Table:
-    """Return RESOLVED of all unpaired frames in ``small`` and of the rows of PUBLISHED in ``back``."""
+    """Return RESOLVED of all unusual frames in ``small`` and of the rows of PUBLISHED in ``back``."""
     outcomes = _ProducerOutcomes()
     tracker = Tracker()
     tracker.subscriptions = cast(SubscriptionTracker, outcomes)
     outcomes.capture = tracker.capture
     tracker.producers = ProducerTracker(tracker.subscriptions)
     observer = Observer()
-    forwarded = pa.concat_tables([with_role(small.forwarded, "control", "unpaired"), _forwarded(back, facts)])
-    for _, item in replay(forwarded, small.events, {one.number: one for one in streams}):
+    forwarded = pa.concat_tables([with_role(small.forwarded, "control", "unusual"), _forwarded(back, facts)])
+    for _, _, item in replay(forwarded, small.events, {one.number: one for one in streams}):
         if isinstance(item, CapturedFrame):
             observed = observer.see(item)
             tracker.see(observed)
@@ -182,7 +181,16 @@ _ANSWERED: Final = ("producer_id", "sequence", "ledger", "entry")
 
 
 def _frames(row: dict[str, Any], facts: RecordingFacts) -> Iterator[dict[str, Any]]:
-    """Yield a SEND without its payload, and its receipt."""
+    """Yield a SEND without its payload, and its receipt, or the one of them that the row contains."""
+    if row["sent_number"] >= 0:
+        yield _send_of(row, facts)
+    if row["receipt_number"] >= 0:
+        producer, sequence, ledger, entry = (_unsigned(row[name]) for name in _ANSWERED)
+        data = push_send_receipt(producer, sequence, ledger, entry, 0)
+        yield frame_row("unusual", row, "receipt", data, from_client=False)
+
+
+def _send_of(row: dict[str, Any], facts: RecordingFacts) -> dict[str, Any]:
     send = pb.CommandSend(producer_id=_unsigned(row["producer_id"]), sequence_id=_unsigned(row["sequence"]))
     if row["messages"] != -1:
         send.num_messages = short(row["messages"])
@@ -192,10 +200,7 @@ def _frames(row: dict[str, Any], facts: RecordingFacts) -> Iterator[dict[str, An
     place = int(facts.producers.find(*at)[0])
     name = facts.publishers[facts.publisher[place]].name if place >= 0 else ""
     data = push_frame(send, push_entry(_metadata(row, name), b"", checksum=False))
-    yield _head(row, "sent", "SEND", data, max(0, row["size"]), from_client=True)
-    producer, sequence, ledger, entry = (_unsigned(row[name]) for name in _ANSWERED)
-    data = push_send_receipt(producer, sequence, ledger, entry, 0)
-    yield _head(row, "receipt", "SEND_RECEIPT", data, 0, from_client=False)
+    return frame_row("unusual", row, "sent", data, payload=max(0, row["size"]), from_client=True)
 
 
 def _metadata(row: dict[str, Any], name: str) -> pb.MessageMetadata:
@@ -217,15 +222,6 @@ def _metadata(row: dict[str, Any], name: str) -> pb.MessageMetadata:
 
 def _unsigned(value: int) -> int:
     return value & (1 << 64) - 1
-
-
-def _head(row: dict[str, Any], what: str, name: str, data: bytes, behind: int, *, from_client: bool) -> dict[str, Any]:
-    size = len(data) + behind
-    return {
-        "role": 1 << ROLES["unpaired"], "kind": FRAME, "place": row[f"{what}_number"], "order": 0,
-        "stream": row["stream"], "time_ns": row[f"{what}_ns"], "from_client": from_client, "type": BY_NAME[name].number,
-        "sync": START, "crc": CRC_NONE, "kept": size, "size": size, "data": data, "trouble": None,
-    }  # fmt: skip
 
 
 def key_text(key: bytes, kind: int) -> str:

@@ -22,6 +22,7 @@ from pcli.spark.columnar.lifecycles.partial_tables import EVENTS, Partials
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, order_of
 from pcli.spark.columnar.lifecycles.split_deliveries import SplitDeliveries
 from pcli.spark.columnar.lifecycles.split_sends import SplitSends
+from pcli.spark.columnar.lifecycles.unpaired_acks import unpaired_acks
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 __all__ = ["BEGINS", "MAY_BEGIN", "PROOF_FRAMES", "SEARCHED", "Events", "SplitAggregator"]
@@ -52,9 +53,9 @@ class SplitAggregator:
         if numbers is None:
             numbers = np.arange(1, len(frames) + 1, dtype=np.int64) + self._number
         self._note(frames, events, numbers)
-        unpaired = self._sends.add(frames, numbers)
+        unusual = self._sends.add(frames, numbers)
         self._deliveries_of_split.add(frames, numbers)
-        self._forwarded_frames.add(frames, numbers, unpaired)
+        self._forwarded_frames.add(frames, numbers, unusual)
         if len(numbers):
             self._number, self._time_ns = int(numbers[-1]), int(frames.places.time_ns[-1])
 
@@ -142,13 +143,18 @@ class SplitAggregator:
 
     def finish(self) -> Partials:
         """Return the partial tables of the split."""
-        published, sessions, written, paired = self._sends.finish()
+        published, halves, sessions, unpaired, written = self._sends.finish()
         consumed, cumulative, labels, read = self._deliveries_of_split.finish()
-        forwarded, answered = self._forwarded_frames.finish(paired)
+        forwarded, answered, ack_halves = self._forwarded_frames.finish()
         last_rows = [_mark(side, tail, "last") for side, tail in self._last_frames.items()]
         events = pa.concat_tables([EVENTS.empty_table(), *self._events, pa.Table.from_pylist(last_rows, EVENTS)])
         ledgers = pa.concat_tables([written, read])
-        return Partials(published, consumed, cumulative, forwarded, answered, sessions, ledgers, events, labels)
+        unpaired = pa.concat_tables([unpaired, unpaired_acks(ack_halves)])
+        return Partials(
+            published=published, halves=halves, consumed=consumed, cumulative=cumulative, forwarded=forwarded,
+            answered=answered, ack_halves=ack_halves, sessions=sessions, unpaired=unpaired, ledgers=ledgers,
+            events=events, labels=labels,
+        )  # fmt: skip
 
 
 def _direction_keys(frames: Frames) -> Longs:

@@ -2,10 +2,14 @@
 
 Rules of this file
 1. A SEND and a SEND_RECEIPT are a pair if no other frames of the split have their connection, producer_id and sequence
-   id, the SEND precedes the receipt, and the columns contain both completely. All other frames are unpaired and are
-   forwarded as bytes: chunks, transactions, SEND_ERRORs, duplicates (-1:-1), resends, SENDs without a receipt.
-2. Pairs are matched in each window, then among the frames that are unpaired after all windows of the split.
-3. The SENDs of each producer in each window are summarized (``sessions``) to find resends in other splits.
+   id, the SEND precedes the receipt, the columns contain both completely, and no command opens or closes the producer
+   in between.
+2. Pairs are matched in each window, then among the frames that are unpaired after all windows of the split. The
+   remaining SENDs and receipts are rows of ``halves``, and unpaired_sends.py pairs them across splits.
+3. If the columns do not contain a frame completely, it is forwarded as bytes: chunks, transactions, SEND_ERRORs,
+   duplicates (-1:-1), truncated frames.
+4. The SENDs of each producer in each window are summarized (``sessions``) to find resends in other splits. SENDs that
+   have the sequence id of another SEND of the split are summarized one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ import pyarrow as pa
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
-from pcli.spark.columnar.lifecycles.partial_tables import PUBLISHED, SESSIONS
+from pcli.spark.columnar.lifecycles.interval_join import Intervals
+from pcli.spark.columnar.lifecycles.pairable_ranges import unpaired_rows
+from pcli.spark.columnar.lifecycles.partial_tables import PUBLISHED, SESSIONS, UNPAIRED_KINDS
 from pcli.spark.columnar.lifecycles.row_operations import (
     group_starts,
     joint_key,
@@ -29,11 +35,13 @@ from pcli.spark.columnar.lifecycles.row_operations import (
     table_of,
 )
 
-__all__ = ["SplitSends"]
+__all__ = ["SplitSends", "join_pairs"]
 
 _SEND: Final = BY_NAME["SEND"].number
 _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 _ERROR: Final = BY_NAME["SEND_ERROR"].number
+_PRODUCER: Final = BY_NAME["PRODUCER"].number
+_CLOSE_PRODUCER: Final = BY_NAME["CLOSE_PRODUCER"].number
 
 _REQUEST, _RESPONSE, _UNUSUAL = 0, 1, 2
 """The kinds of frames: a SEND, a receipt, and any other frame, which makes its sequence id unusual."""
@@ -58,10 +66,15 @@ class SplitSends:
         self._pairs: list[pa.Table] = []
         self._left: list[pa.Table] = []
         self._sessions: list[pa.Table] = []
+        self._commands: list[Intervals] = []
+        """The commands that open or close producers."""
 
     def add(self, frames: Frames, numbers: Longs) -> Longs:
-        """Add a window and return the unpaired rows."""
+        """Add a window and return the rows that must be forwarded as bytes."""
         types = frames.type
+        commands = np.flatnonzero((types == _PRODUCER) | (types == _CLOSE_PRODUCER))
+        if len(commands):
+            self._commands.append(Intervals(frames.places.stream[commands], frames.owner[commands], numbers[commands]))
         rows = np.flatnonzero((types == _SEND) | (types == _RECEIPT) | (types == _ERROR))
         if not len(rows):
             return rows
@@ -71,11 +84,15 @@ class SplitSends:
         kinds = _kinds(frames, rows)
         key = joint_key(picked(column, rows) for column in (frames.places.stream, frames.owner, frames.sequence))
         sent, received, left = _pairs(key, kinds)
+        if len(commands):
+            ids = (frames.places.stream[rows], frames.owner[rows], numbers[rows])
+            sent, received, left = _within_sessions(self._commands[-1:], ids, sent, received, left)
         if len(sent):
             self._pairs.append(self._table(frames, numbers, rows[sent], rows[received]))
         if len(left):
             self._keep(frames, numbers, rows[left], kinds[left])
-        return rows[left]
+        unusual: Longs = rows[left[kinds[left] == _UNUSUAL]]
+        return unusual
 
     def _table(self, frames: Frames, numbers: Longs, sent: Longs, received: Longs) -> pa.Table:
         """Return rows of SENDs and receipts; if one of the two is missing, both arguments are the same frame."""
@@ -101,24 +118,27 @@ class SplitSends:
         table = self._table(frames, numbers, rows, rows)
         self._left.append(table.append_column("kind", pa.array(kinds)))
 
-    def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, Longs]:
-        """Return the tables PUBLISHED, SESSIONS and LEDGERS, and the frames that were paired after their window."""
-        found = np.zeros(0, np.int64)
-        if len(self._left) > 1:
-            left = pa.concat_tables(self._left)
-            key = joint_key(left.column(name).to_numpy() for name in ("stream", "producer_id", "sequence"))
-            sent, received, _ = _pairs(key, left.column("kind").to_numpy())
-            if len(sent):
-                pairs = _joined(left, sent, received)
-                found = np.concatenate([pairs.column(name).to_numpy() for name in ("sent_number", "receipt_number")])
-                self._pairs.append(pairs)
-        published = pa.concat_tables([PUBLISHED.empty_table(), *self._pairs])
+    def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table, pa.Table]:
+        """Return the tables ``published``, ``halves``, ``sessions``, ``unpaired`` and ``ledgers``."""
+        left = pa.concat_tables(self._left) if self._left else _KEPT.empty_table()
+        key = joint_key(left.column(name).to_numpy() for name in ("stream", "producer_id", "sequence"))
+        kinds = left.column("kind").to_numpy()
+        sent, received, alone = _pairs(key, kinds)
+        ids = tuple(left.column(name).to_numpy() for name in ("stream", "producer_id", "sent_number"))
+        sent, received, alone = _within_sessions(self._commands, ids, sent, received, alone)
+        self._pairs.append(join_pairs(left, sent, received))
+        paired = pa.concat_tables([PUBLISHED.empty_table(), *self._pairs])
+        sends, receipts = (_half(left, alone[kinds[alone] == kind], kind) for kind in (_REQUEST, _RESPONSE))
         return (
-            published,
-            pa.concat_tables([SESSIONS.empty_table(), *self._sessions]),
-            ledgers_of(published, "producer_id", "sent_number"),
-            found,
+            paired,
+            pa.concat_tables([sends, receipts]),
+            pa.concat_tables([SESSIONS.empty_table(), *self._sessions, _repeated(left, key, kinds)]),
+            pa.concat_tables([_unpaired(sends, "SEND"), _unpaired(receipts, "SEND_RECEIPT")]),
+            ledgers_of(paired, "producer_id", "sent_number"),
         )
+
+
+_KEPT: Final = PUBLISHED.append(pa.field("kind", pa.int64()))
 
 
 def _kinds(frames: Frames, rows: Longs) -> Longs:
@@ -153,14 +173,63 @@ def _pairs(key: Longs, kinds: Longs) -> tuple[Longs, Longs, Longs]:
     return order[at], order[at + 1], np.sort(order[alone])
 
 
-def _joined(left: pa.Table, sent: Longs, received: Longs) -> pa.Table:
-    """Return the two rows of each pair as one row."""
-    requests, answers = left.take(pa.array(sent)), left.take(pa.array(received))
+def _within_sessions(
+    commands: list[Intervals], ids: tuple[Longs, ...], sent: Longs, received: Longs, left: Longs
+) -> tuple[Longs, Longs, Longs]:
+    """Return the result of `_pairs`, in which a pair with a command between SEND and receipt is not a pair.
+
+    ``ids`` are the connection, producer_id and frame of each row.
+    """
+    if not commands or not len(sent):
+        return sent, received, left
+    columns = ((one.stream, one.id, one.number) for one in commands)
+    known = Intervals(*map(np.concatenate, zip(*columns, strict=True)))
+    stream, owner, number = ids
+    last = known.find(stream[sent], owner[sent], number[received])
+    good = (last < 0) | (known.number[last] < number[sent])
+    return sent[good], received[good], np.sort(np.concatenate([left, sent[~good], received[~good]]))
+
+
+def join_pairs(rows: pa.Table, sent: Longs, received: Longs) -> pa.Table:
+    """Return the rows of SENDs and the rows of their receipts as one row of PUBLISHED for each pair."""
+    requests, answers = rows.take(pa.array(sent)).select(PUBLISHED.names), rows.take(pa.array(received))
     for name in ("ledger", "entry", "place", "receipt_number", "receipt_ns"):
-        requests = requests.set_column(
-            requests.schema.get_field_index(name), PUBLISHED.field(name), answers.column(name)
-        )
-    return requests.drop_columns(["kind"]).cast(PUBLISHED)
+        requests = requests.set_column(PUBLISHED.get_field_index(name), PUBLISHED.field(name), answers.column(name))
+    return requests.cast(PUBLISHED)
+
+
+_ABSENT: Final = {
+    _REQUEST: ("ledger", "entry", "receipt_number", "receipt_ns"),
+    _RESPONSE: ("highest", "sent_number", "sent_ns"),
+}
+"""Columns of PUBLISHED that have no value without the other frame, by the kind of the frame."""
+
+
+def _half(left: pa.Table, rows: Longs, kind: int) -> pa.Table:
+    """Return SENDs without their receipts, or receipts without their SENDs."""
+    table = left.select(PUBLISHED.names).take(pa.array(rows))
+    for name in _ABSENT[kind]:
+        missing = pa.array(np.full(len(rows), -1, np.int64))
+        table = table.set_column(PUBLISHED.get_field_index(name), PUBLISHED.field(name), missing)
+    return table.cast(PUBLISHED)
+
+
+def _unpaired(rows: pa.Table, kind: str) -> pa.Table:
+    names = ("stream", "producer_id", "sequence", "highest")
+    stream, owner, sequence, highest = (rows.column(name).to_numpy() for name in names)
+    return unpaired_rows(UNPAIRED_KINDS[kind], stream, owner, sequence, np.maximum(sequence, highest))
+
+
+def _repeated(left: pa.Table, key: Longs, kinds: Longs) -> pa.Table:
+    """Return SESSIONS of each SEND whose key another SEND has."""
+    rows = np.flatnonzero(kinds == _REQUEST)
+    _, group, counts = np.unique(key[rows], return_inverse=True, return_counts=True)
+    rows = rows[counts[group] > 1]
+    if not len(rows):
+        return SESSIONS.empty_table()
+    table = left.take(pa.array(rows))
+    sources = ("stream", "producer_id", "sent_number", "sequence", "sequence", "publish_ms", "publish_ms")
+    return table_of(SESSIONS, {name: table.column(one) for name, one in zip(SESSIONS.names, sources, strict=True)})
 
 
 def _sessions(frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:

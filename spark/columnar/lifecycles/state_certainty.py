@@ -25,13 +25,24 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, TopicEvidence
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of
 
-__all__ = ["EVIDENCE_WORDS", "FAR", "EvidenceInputs", "MessageHistory", "add_evidence", "evidence_codes"]
+__all__ = [
+    "EVIDENCE_WORDS",
+    "FAR",
+    "UNSTORED",
+    "EvidenceInputs",
+    "MessageHistory",
+    "add_evidence",
+    "evidence_codes",
+    "evidence_of_unstored",
+]
 
 EVIDENCE_WORDS: Final = list(EVIDENCE)
 _COMPLETE, _GAP, _WEAK, _START, _END = range(5)
 FAR: Final = np.iinfo(np.int64).max
 _OPEN_STATES: Final = ("stored", "never_delivered", "non_persistent")
-_UNSTORED: Final = ("lost", "in_flight", "refused", "duplicate")
+UNSTORED: Final = ["lost", "in_flight", "refused", "duplicate"]
+"""States of messages that were not stored. A receipt of the first two may be missing from the capture."""
+_IN_FLIGHT: Final = UNSTORED.index("in_flight")
 
 
 @dataclass(slots=True)
@@ -142,7 +153,10 @@ def add_evidence(messages: list[MessageHistory], facts: RecordingFacts) -> list[
     )  # fmt: skip
     for one, sender, word in zip(messages, senders, evidence_codes(inputs, facts).tolist(), strict=True):
         state = one.row["state"]
-        one.row["evidence"] = _unstored(state, sender, one.sent, facts) if state in _UNSTORED else EVIDENCE_WORDS[word]
+        if state in UNSTORED:
+            unstored, stream = UNSTORED.index(state), -1 if sender is None else sender
+            word = int(evidence_of_unstored(_array([unstored]), _array([stream]), _array([one.sent]), facts)[0])
+        one.row["evidence"] = EVIDENCE_WORDS[word]
     return [one.row for one in messages]
 
 
@@ -150,15 +164,21 @@ def _array(values: Iterable[int]) -> Longs:
     return np.array(list(values), np.int64)
 
 
-def _unstored(state: str, stream: int | None, sent: int, facts: RecordingFacts) -> str:
-    """Return the evidence of a message without an id."""
-    gaps_of_connection = facts.connection_gaps.get(-1 if stream is None else stream)
-    if (
-        gaps_of_connection is not None
-        and state in ("lost", "in_flight")
-        and any(number >= sent for _, number in gaps_of_connection.gaps)
-    ):
-        return "gap_affected"
-    if gaps_of_connection is not None and any(since <= sent <= until for since, until in gaps_of_connection.weak):
-        return "weak_sync"
-    return "capture_end" if state == "in_flight" else "complete"
+def evidence_of_unstored(states: Longs, stream: Longs, sent: Longs, facts: RecordingFacts) -> Longs:
+    """Return indices into EVIDENCE_WORDS for messages that were not stored.
+
+    ``states`` contains indices into UNSTORED, ``stream`` the connection of each SEND (-1 if unknown), and ``sent`` its
+    frame.
+    """
+    open_ = states < 2
+    found = np.where(states == _IN_FLIGHT, _END, _COMPLETE)
+    for number in np.unique(stream).tolist():
+        gaps = facts.connection_gaps.get(number)
+        if gaps is None or not (gaps.gaps or gaps.weak):
+            continue
+        mine = stream == number
+        for since, until in gaps.weak:
+            found[mine & (sent >= since) & (sent <= until)] = _WEAK
+        last = max((until for _, until in gaps.gaps), default=-1)
+        found[mine & open_ & (sent <= last)] = _GAP
+    return found

@@ -23,15 +23,22 @@ from pcli.spark.columnar.lifecycles import (
     Partials,
     Renumbering,
     SplitAggregator,
+    ack_ranges,
     collect_facts,
     concat_partials,
     exchanges_of_acks,
     exchanges_of_requests,
+    frames_of_acks,
     join_chunks,
     merge_bucket,
+    pair_acks,
+    pair_sends,
     renumber_table,
+    requests_of_bytes,
     resolve_sends,
+    send_ranges,
     separate_candidates,
+    separate_requests,
 )
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
@@ -78,12 +85,18 @@ class Bulk:
             aggregator.add_events(RecordingEvent(after, times[after], order, item) for order, (after, item) in asides)
             parts.append(aggregator.finish())
         self.small = concat_partials(parts)
+        self.requests = requests_of_bytes(self.small.forwarded)
+        called = frames_of_acks(separate_requests(self.small.ack_halves, self.requests)[1])
+        self.small.forwarded = pa.concat_tables([self.small.forwarded, called])
         self.facts = collect_facts(self.small, recording.streams)
-        kept = [separate_candidates(part.published, self.facts) for part in parts]
-        self.back = pa.concat_tables([one[1] for one in kept])
+        ranges = send_ranges(self.small.unpaired)
+        paired = pair_sends(ranges.inside(self.small.halves), self.facts)
+        self.facts.resend_candidates += paired.ambiguous
+        sent = pa.concat_tables([self.small.published, ranges.sends_outside(self.small.halves), paired.published])
+        published = separate_candidates(sent, self.facts)[0]
+        self.back = separate_candidates(pa.concat_tables([self.small.published, self.small.halves]), self.facts)[1]
         self.resolved = resolve_sends(self.small, self.back, self.facts, recording.streams)
         buckets = 1 if dice is None else dice.randrange(1, 5)
-        published = pa.concat_tables([one[0] for one in kept])
         self.merged = [
             merge_bucket(
                 *(_bucket(table, at, buckets) for table in (published, self.small.consumed, self.resolved)),
@@ -125,9 +138,15 @@ class Bulk:
 
     def exchanges(self) -> list[dict[str, Any]]:
         facts, streams = self.facts, self.recording.streams
+        ranges, halves = ack_ranges(self.small.unpaired), separate_requests(self.small.ack_halves, self.requests)[0]
+        paired = pair_acks(ranges.inside(halves))
+        acks = (self.small.answered, paired.answered, paired.alone, ranges.outside(halves))
+        few = dataclasses.replace(
+            self.small, forwarded=pa.concat_tables([self.small.forwarded, frames_of_acks(paired.ambiguous)])
+        )
         tables = [
-            exchanges_of_requests(self.small, facts, streams, "c"),
-            exchanges_of_acks(self.small.answered, facts, streams, "c"),
+            exchanges_of_requests(few, facts, streams, "c"),
+            *(exchanges_of_acks(one, facts, streams, "c") for one in acks),
         ]
         rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
         return sorted(rows, key=lambda row: row["asked_frame"])
