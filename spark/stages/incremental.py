@@ -43,8 +43,8 @@ from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
-_FORMAT: Final = 2
-"""Number of the format of the kept data. Increase it when the attributes of a class in it change."""
+_FORMAT: Final = 3
+"""Number of the format of the kept data. Increase it when a class or a partial table in it changes."""
 
 _INDEX: Final = f"index-{_FORMAT}-"
 """Start of the name of the file with an `IncrementalState`. In format 1, the name does not contain the number."""

@@ -1,9 +1,9 @@
 """The tables `messages` and `exchanges`, from the partials of all splits.
 
 Rules of this file
-1. The small tables (names, sessions, cumulative ACKs, gaps) are collected on the driver and sent to all tasks as
-   `RecordingFacts`. The tables that grow with the traffic are shuffled by message id, so that a large connection does
-   not make the buckets uneven.
+1. The small tables (names, sessions, gaps) and a summary of the cumulative ACKs are collected on the driver and sent to
+   all tasks as `RecordingFacts`. The tables that grow with the traffic are shuffled by message id, so that a large
+   connection does not make the buckets uneven.
 2. The few messages that cannot be computed from only their own rows (resent, refused, chunked, of transactions) are
    matched on the driver.
 """
@@ -16,19 +16,31 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.lifecycles.bucket_merge import merge_bucket
-from pcli.spark.columnar.lifecycles.chunked_messages import join_chunks
 from pcli.spark.columnar.lifecycles.collect_recording_facts import collect_facts
+from pcli.spark.columnar.lifecycles.cumulative_acks import (
+    EFFECTIVE,
+    acks_by_subscription,
+    effective_acks,
+    first_acks_after,
+    later_acks_of,
+    summarize_acks,
+)
+from pcli.spark.columnar.lifecycles.event_histories import MessageRows
 from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
+from pcli.spark.columnar.lifecycles.messages_of_driver import AckQuestions, messages_of_driver, questions_of
 from pcli.spark.columnar.lifecycles.partial_renumbering import concat_partials
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
-from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, RecordingFacts
 from pcli.spark.columnar.lifecycles.resend_candidates import Suspect, separate_candidates
 from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
+from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
 from pcli.spark.columnar.lifecycles.unpaired_acks import (
     AckRanges,
     RequestIds,
@@ -51,7 +63,7 @@ __all__ = ["MergedFacts", "collect_small_tables", "merge_exchanges", "merge_mess
 _BUCKET_BYTES: Final = 96 << 20
 """Size in bytes of the partials that one task merges. The task needs about twice as much memory."""
 
-_LONG: Final = frozenset({"published", "halves", "consumed", "answered", "ack_halves"})
+_LONG: Final = frozenset({"published", "halves", "consumed", "cumulative", "answered", "ack_halves"})
 """Partials that grow with the traffic."""
 
 _SHUFFLED: Final = ("published", "halves", "consumed")
@@ -75,8 +87,24 @@ def collect_small_tables(engine: Engine, staging: Staging, reading: ReadRecordin
         small.forwarded = pa.concat_tables([small.forwarded, frames_of_acks(pa.concat_tables(called))])
     facts = collect_facts(small, list(reading.streams.values()))
     facts.forwarded_requests = requests
+    if size_of(reading.splits, "cumulative"):
+        made = engine.map("acks", partial(_summary, staging, engine.share(facts)), reading.splits)
+        facts.later_acks = later_acks_of(pa.concat_tables([summary for summary, _ in made]))
+        facts.odd_acks = pa.concat_tables([odd for _, odd in made])
     reading.duplicate_connections = facts.duplicate_connections
     return MergedFacts(small, facts)
+
+
+def _effective(staging: Staging, facts: RecordingFacts, split: SplitParts) -> pa.Table:
+    """Return the effective cumulative ACKs of a split."""
+    tables = [effective_acks(table, facts) for table in tables_of(staging, split, "cumulative")]
+    return pa.concat_tables([EFFECTIVE.empty_table(), *tables])
+
+
+def _summary(staging: Staging, facts: Shared[RecordingFacts], split: SplitParts) -> tuple[pa.Table, pa.Table]:
+    """Return the summary of the usual cumulative ACKs of a split, and the unusual ones."""
+    acks = _effective(staging, facts.value, split)
+    return summarize_acks(acks, facts.value), acks.filter(pc.invert(acks.column("usual")))
 
 
 def _called_acks(staging: Staging, requests: RequestIds, split: SplitParts) -> pa.Table:
@@ -112,9 +140,27 @@ def merge_messages(
         "merge", partial(_cut, staging, facts, ranges, buckets), items, buckets, partial(_join, write, facts),
         sizes=sizes,
     )  # fmt: skip
-    chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one for _, one in given)])
-    rows = join_chunks(chunks, resolved, known, write.cluster)
-    return [one for made, _ in given for one in made] + write.rows(buckets, rows)
+    chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one for _, one, _ in given)])
+    left = [message for _, _, some in given for message in some]
+    exact = replace(known, cumulative_acks=_answers(engine, staging, reading, facts, questions_of(chunks, left, known)))
+    rows = messages_of_driver(chunks, left, resolved, exact, write.cluster)
+    return [one for made, _, _ in given for one in made] + write.rows(buckets, rows)
+
+
+def _answers(
+    engine: Engine, staging: Staging, reading: ReadRecording, facts: Shared[RecordingFacts], questions: AckQuestions
+) -> dict[int, CumulativeAcks]:
+    """Return the cumulative ACKs that the driver needs, and all unusual ones."""
+    found = [EFFECTIVE.empty_table()]
+    if len(questions[0]):
+        found += engine.map("acks", partial(_first_acks, staging, facts, questions), reading.splits)
+    return acks_by_subscription(pa.concat_tables(found), facts.value)
+
+
+def _first_acks(
+    staging: Staging, facts: Shared[RecordingFacts], questions: AckQuestions, split: SplitParts
+) -> pa.Table:
+    return first_acks_after(_effective(staging, facts.value, split), *questions)
 
 
 def _pair_sends(facts: Shared[RecordingFacts], halves: pa.Table) -> tuple[pa.Table, list[Suspect]]:
@@ -160,6 +206,10 @@ def _cut(
         yield from _blocks_by_place("published", item.split + 1, separate_candidates(table, facts.value)[0], buckets)
     for table in tables_of(staging, item, "consumed"):
         yield from _blocks_by_place("consumed", item.split + 1, table, buckets)
+    for table in tables_of(staging, item, "cumulative"):
+        ledger, entry = (table[name].to_numpy() for name in ("ledger", "entry"))
+        of = shuffle_key(ledger, entry, np.zeros_like(entry)) % buckets
+        yield from blocks_of("cumulative", item.split + 1, table, of, buckets)
 
 
 def _blocks_by_place(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Block]:
@@ -180,19 +230,26 @@ class _Write:
         return write_rows(self.staging, TABLES[self.table], part_number(self.place, number), rows)
 
 
-_KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consumed"], "resolved": RESOLVED}
+_KINDS: Final = {
+    "published": PARTIALS["published"],
+    "consumed": PARTIALS["consumed"],
+    "resolved": RESOLVED,
+    "cumulative": PARTIALS["cumulative"],
+}
+"""The kinds of rows, in the order of the arguments of `merge_bucket`."""
 
 
 def _join(
     write: _Write, facts: Shared[RecordingFacts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
-) -> tuple[list[DataFile], pa.Table]:
-    """Write the messages of a bucket; return the written files and the chunks in the bucket."""
+) -> tuple[list[DataFile], pa.Table, list[MessageRows]]:
+    """Write the messages of a bucket; return the written files and what the driver completes."""
     batches: dict[str, list[pa.RecordBatch]] = {kind: [] for kind in _KINDS}
     for kind, batch in rows:
         batches[kind].append(pa.RecordBatch.from_arrays(batch.columns, schema=_KINDS[kind]))
-    tables = {kind: pa.Table.from_batches(batches.pop(kind), schema) for kind, schema in _KINDS.items()}
-    merged = merge_bucket(tables["published"], tables["consumed"], tables["resolved"], facts.value, write.cluster)
-    return write.rows(bucket, merged.messages), merged.chunks
+    tables = (pa.Table.from_batches(batches.pop(kind), schema) for kind, schema in _KINDS.items())
+    published, consumed, resolved, cumulative = tables
+    merged = merge_bucket(published, consumed, resolved, cumulative, facts.value, write.cluster)
+    return write.rows(bucket, merged.messages), merged.chunks, merged.left
 
 
 def merge_exchanges(

@@ -204,6 +204,7 @@ def test_stopped_in_any_stage_everything_is_as_it_was(tmp_path, small_captures):
 @pytest.mark.parametrize("name", ["go/chunks.pcap", "flex/04-reconnect.pcapng", "java/txn-commit.pcap"])
 def test_many_buckets_give_the_same_tables(tmp_path, small_captures, monkeypatch, name):
     wanted = tables_of(tmp_path / "one", small_captures / name, only=("messages", "exchanges", "permits"))
+    monkeypatch.setattr("pcli.spark.columnar.lifecycles.row_operations.ENTRY_BLOCK", 1)
     monkeypatch.setattr("pcli.spark.stages.merge_lifecycles._BUCKET_BYTES", 1000)
     monkeypatch.setattr("pcli.spark.stages.count_permits._BUCKET_BYTES", 100)
     found = tables_of(tmp_path / "many", small_captures / name, only=("messages", "exchanges", "permits"))

@@ -19,8 +19,16 @@ All functions are pure. Tests compare the results with the lifecycles of pcli.co
 """
 
 from pcli.spark.columnar.lifecycles.bucket_merge import MergedBucket, merge_bucket
-from pcli.spark.columnar.lifecycles.chunked_messages import join_chunks
 from pcli.spark.columnar.lifecycles.collect_recording_facts import collect_facts
+from pcli.spark.columnar.lifecycles.cumulative_acks import (
+    EFFECTIVE,
+    SUMMARY,
+    acks_by_subscription,
+    effective_acks,
+    first_acks_after,
+    later_acks_of,
+    summarize_acks,
+)
 from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import (
     EVIDENCE,
@@ -31,6 +39,7 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import (
     MESSAGES_ORDER,
     MESSAGES_TIME,
 )
+from pcli.spark.columnar.lifecycles.messages_of_driver import messages_of_driver, questions_of
 from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering, concat_partials, renumber_table
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
@@ -47,6 +56,7 @@ from pcli.spark.columnar.lifecycles.unpaired_acks import (
 from pcli.spark.columnar.lifecycles.unpaired_sends import pair_sends, send_ranges
 
 __all__ = [
+    "EFFECTIVE",
     "EVIDENCE",
     "EXCHANGES",
     "EXCHANGES_ORDER",
@@ -56,6 +66,7 @@ __all__ = [
     "MESSAGES_TIME",
     "PARTIALS",
     "RESOLVED",
+    "SUMMARY",
     "Events",
     "MergedBucket",
     "Partials",
@@ -63,19 +74,25 @@ __all__ = [
     "Renumbering",
     "SplitAggregator",
     "ack_ranges",
+    "acks_by_subscription",
     "collect_facts",
     "concat_partials",
+    "effective_acks",
     "exchanges_of_acks",
     "exchanges_of_requests",
+    "first_acks_after",
     "frames_of_acks",
-    "join_chunks",
+    "later_acks_of",
     "merge_bucket",
+    "messages_of_driver",
     "pair_acks",
     "pair_sends",
+    "questions_of",
     "renumber_table",
     "requests_of_bytes",
     "resolve_sends",
     "send_ranges",
     "separate_candidates",
     "separate_requests",
+    "summarize_acks",
 ]

@@ -12,7 +12,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from pcli.spark.columnar.frame_columns import Bools, Longs, ranges
 from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, longs, producers_of
 from pcli.spark.columnar.lifecycles.chunked_messages import is_chunk
-from pcli.spark.columnar.lifecycles.cumulative_acks import first_reaching
-from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of
+from pcli.spark.columnar.lifecycles.cumulative_acks import acks_of_bucket, first_reaching
+from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of, needs_later_acks
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, TIME_ORDER
 from pcli.spark.columnar.lifecycles.message_table import UsualMessages, build_table
 from pcli.spark.columnar.lifecycles.messages_without_receipt import messages_without_receipt
@@ -53,15 +53,22 @@ class MergedBucket:
     """Rows of MESSAGES."""
     chunks: pa.Table
     """Rows of CONSUMED that belong to chunks. `join_chunks` combines the chunks of all buckets into messages."""
+    left: list[MessageRows]
+    """Messages that need a cumulative ACK of a different bucket (`messages_left`)."""
 
 
 def merge_bucket(
-    published: pa.Table, consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str
+    published: pa.Table,
+    consumed: pa.Table,
+    resolved: pa.Table,
+    cumulative: pa.Table,
+    facts: RecordingFacts,
+    cluster: str,
 ) -> MergedBucket:
     """Return the messages of one bucket.
 
-    ``published``, ``consumed`` and ``resolved`` are all rows of the recording whose shuffle key belongs to the bucket,
-    with the recording's numbers. ``published`` lacks the rows that `separate_candidates` removed, and
+    ``published``, ``consumed``, ``resolved`` and ``cumulative`` are all rows of the recording whose shuffle key belongs
+    to the bucket, with the recording's numbers. ``published`` lacks the rows that `separate_candidates` removed, and
     includes the SENDs without a receipt (unpaired_sends.py).
     """
     unanswered = messages_without_receipt(published, facts, cluster)
@@ -69,6 +76,8 @@ def merge_bucket(
     resolved = resolved.filter(pc.equal(resolved.column("uuid"), ""))
     producers = producers_of(published.combine_chunks(), facts)
     consumers = consumers_of(consumed.combine_chunks(), facts)
+    acks = acks_of_bucket(cumulative, facts, consumers.sub, consumers.ledger, consumers.entry)
+    facts = replace(facts, cumulative_acks=acks)
     stories = messages_of_non_persistent_topics(producers, consumers, resolved, facts, cluster)
     producers, consumers = producers.of_persistent_topics(), consumers.of_persistent_topics()
     idless = pc.less(resolved.column("ledger"), 0)
@@ -79,12 +88,14 @@ def merge_bucket(
     lost = ([message_of(MessageRows(resolved=one), facts, cluster) for one in some.to_pylist()] for some in batches)
     groups = _MessageGroups(producers, consumers, resolved.filter(pc.invert(idless)))
     usual = groups.usual(facts)
-    unusual = [message_of(one, facts, cluster) for one in groups.unusual()]
+    found = [(one, needs_later_acks(one, facts)) for one in groups.unusual()]
+    unusual = [message_of(one, facts, cluster) for one, later in found if not later]
     rest = pa.concat_tables(
         pa.Table.from_pylist(add_evidence(some, facts), MESSAGES) for some in chain([stories], lost, [unusual])
     )
     table = merge_in_order(build_table(usual, facts, cluster), rest)
-    return MergedBucket(merge_in_order(table, unanswered), groups.chunks())
+    left = [one for one, later in found if later]
+    return MergedBucket(merge_in_order(table, unanswered), groups.chunks(), left)
 
 
 def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
@@ -216,11 +227,11 @@ class _MessageGroups:
         consumers = self._consumers
         for place, sub in enumerate(subs.tolist()):
             marks = facts.cumulative_acks.get(sub)
-            if marks is None:
+            if marks is None or not len(marks.number):
                 continue
             rows = np.flatnonzero(code == place)
             group, delivered = usual.group[rows], usual.delivered[rows]
-            if not marks.plain or (facts.failed_acks and not facts.failed_acks.isdisjoint(marks.number.tolist())):
+            if not marks.plain:
                 self.odd[group] = True
                 continue
             mark = first_reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])

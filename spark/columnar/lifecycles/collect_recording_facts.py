@@ -32,7 +32,6 @@ from pcli.codec.wire.frame import SEND
 from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.topic_name import split_partition
 from pcli.spark.columnar.lifecycles.capture_gaps import connection_gaps_of, topic_evidence_of
-from pcli.spark.columnar.lifecycles.cumulative_acks import cumulative_acks_of
 from pcli.spark.columnar.lifecycles.forwarded_frames import OPENING
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
 from pcli.spark.columnar.lifecycles.interval_join import Intervals
@@ -75,7 +74,6 @@ def collect_facts(small: Partials, streams: Sequence[Stream]) -> RecordingFacts:
         name for name, one in facts.topic_evidence.items() if any(reader.sub < 0 for reader in one.subscriptions)
     )
     facts.subscribed_topics |= frozenset(nameless)
-    facts.cumulative_acks = cumulative_acks_of(small.cumulative, facts)
     facts.resend_candidates = candidate_ranges(small, facts)
     return facts
 

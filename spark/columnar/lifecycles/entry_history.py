@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pcli.codec.wire.bits import left_of, set_of
-from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, RecordingFacts, TransactionEnd
+from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, RecordingFacts, TransactionEnd, position_of
 from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
 
 __all__ = [
@@ -185,9 +185,7 @@ def cumulative_ack_events(marks: CumulativeAcks, at: tuple[int, int], delivered:
 
     These are all unusual ACKs and, for each delivery, the first usual ACK that follows it and covers the position.
     """
-    low = int(np.searchsorted(marks.ledger, at[0]))
-    high = int(np.searchsorted(marks.ledger, at[0], side="right"))
-    begin = low + int(np.searchsorted(marks.entry[low:high], at[1]))
+    begin = position_of(marks, *at)
     number = marks.number[begin:]
     odd = [row - begin for row in marks.odd if row >= begin]
     rows = set(odd)

@@ -30,7 +30,7 @@ from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
 from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory
 from pcli.spark.columnar.timestamps import nanoseconds_of
 
-__all__ = ["MessageRows", "Row", "finish_row", "message_of", "replay_at_subscriptions"]
+__all__ = ["MessageRows", "Row", "finish_row", "message_of", "needs_later_acks", "replay_at_subscriptions"]
 
 Row = dict[str, Any]
 
@@ -59,6 +59,16 @@ def message_of(parts: MessageRows, facts: RecordingFacts, cluster: str) -> Messa
     if not row["topic"] and row["ledger"] is not None:
         row["topic"] = facts.ledger_topics.get(row["ledger"])
     return finish_row(row, subs, facts, parts)
+
+
+def needs_later_acks(parts: MessageRows, facts: RecordingFacts) -> bool:
+    """Return whether the facts of a bucket lack a cumulative ACK that the message needs."""
+    for number in {row["sub"] for row in parts.consumed} & facts.cumulative_acks.keys():
+        rows = [row for row in parts.consumed if row["sub"] == number]
+        delivered = [row["delivered_number"] for row in rows if row["delivered_number"] >= 0]
+        if facts.cumulative_acks[number].unknown(rows[0]["ledger"], rows[0]["entry"], delivered):
+            return True
+    return False
 
 
 def finish_row(

@@ -199,8 +199,8 @@ PARTIALS: Final[dict[str, pa.Schema]] = {
     "events": EVENTS,
     "labels": LABELS,
 }
-"""The schema of each table of `Partials`. ``published``, ``halves``, ``consumed``, ``answered`` and ``ack_halves`` grow
-with the traffic; the other tables are small and can be collected in one process."""
+"""The schema of each table of `Partials`. ``published``, ``halves``, ``consumed``, ``cumulative``, ``answered`` and
+``ack_halves`` grow with the traffic; the other tables are small and can be collected in one process."""
 
 
 @dataclass(slots=True)

@@ -5,10 +5,12 @@ The facts contain only data and are small enough to be sent to all tasks. `colle
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.lifecycles.interval_join import Intervals
@@ -16,6 +18,7 @@ from pcli.spark.columnar.lifecycles.interval_join import Intervals
 __all__ = [
     "ConnectionGaps",
     "CumulativeAcks",
+    "LaterAcks",
     "Publisher",
     "RecordingFacts",
     "RedeliveryCause",
@@ -23,9 +26,11 @@ __all__ = [
     "SubscriptionEvidence",
     "TopicEvidence",
     "TransactionEnd",
+    "position_of",
 ]
 
 _NONE: Final = np.zeros(0, np.int64)
+_LAST: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +140,46 @@ class CumulativeAcks:
     time_ns: Longs
     earliest: Longs
     """For each row, the usual row at or after it with the lowest frame number; -1 if none."""
-    odd: dict[int, bytes]
-    """Transaction and ack set by row (`split_deliveries.pack_ack`). Most rows have none."""
+    odd: dict[int, bytes | None]
+    """Unusual ACKs by row, with transaction and ack set (`split_deliveries.pack_ack`). ACKs whose response has an error
+    are also unusual; their value may be None."""
+    last: Longs
+    """For each row, the last frame of the ACKs that the row represents: the ACK itself, or all usual ACKs of later
+    blocks (`cumulative_acks.acks_of_bucket`)."""
+
+    def unknown(self, ledger: int, entry: int, since: Iterable[int]) -> bool:
+        """Return whether the first ACK that covers a position after one of these frames is not in the rows."""
+        begin = position_of(self, ledger, entry)
+        many = np.flatnonzero(self.last[begin:] > self.number[begin:]) + begin
+        return any(bool(((self.number[many] <= one) & (one < self.last[many])).any()) for one in since)
 
     @property
     def plain(self) -> bool:
         """Whether all ACKs are usual."""
         return not self.odd
+
+
+def position_of(acks: CumulativeAcks, ledger: int, entry: int) -> int:
+    """Return the first row that covers a position."""
+    low, high = np.searchsorted(acks.ledger, [ledger, ledger + 1 if ledger < _LAST else ledger]).tolist()
+    if ledger == _LAST:
+        high = len(acks.ledger)
+    return int(low + np.searchsorted(acks.entry[low:high], entry))
+
+
+@dataclass(slots=True)
+class LaterAcks:
+    """The usual cumulative ACKs of a subscription between two cursor resets, by block of entries."""
+
+    ledger: Longs
+    block: Longs
+    """Number of the block in the ledger (row_operations.ENTRY_BLOCK)."""
+    number: Longs
+    """The earliest frame of the ACKs in this block and in later blocks."""
+    time_ns: Longs
+    """Time of that frame."""
+    last: Longs
+    """The last frame of these ACKs."""
 
 
 @dataclass(slots=True)
@@ -167,8 +205,8 @@ class RecordingFacts:
     subscribed_topics: frozenset[str] = frozenset()
     """Topics that have a subscription at the end."""
     cumulative_acks: dict[int, CumulativeAcks] = field(default_factory=dict)
-    """Cumulative ACKs by the subscription number or substitute number that `cumulative_acks.subscriptions_of`
-    returns."""
+    """The cumulative ACKs that a bucket needs, by the subscription number or substitute number that
+    `cumulative_acks.subscriptions_of` returns. Empty in the facts that all tasks share."""
     transactions: dict[tuple[int, int], list[TransactionEnd]] = field(default_factory=dict)
     failed_acks: frozenset[int] = frozenset()
     """ACK frames whose response has an error."""
@@ -188,6 +226,10 @@ class RecordingFacts:
     resend_candidates: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     """Ranges of rows of ``published`` that may be resends or have been resent: stream, producer_id, lowest and highest
     sequence id (signed), lowest and highest publish_time."""
+    later_acks: dict[int, list[LaterAcks]] = field(default_factory=dict)
+    """A summary of all usual cumulative ACKs by subscription number, and the unusual ones:"""
+    odd_acks: pa.Table | None = None
+    """Rows of cumulative_acks.EFFECTIVE."""
     session_ends: Intervals = field(default_factory=lambda: Intervals(_NONE, _NONE, _NONE))
     """The ends of producers' sessions, one row for each: from this frame on, no receipts of earlier SENDs follow."""
     forwarded_requests: frozenset[tuple[int, int]] = frozenset()

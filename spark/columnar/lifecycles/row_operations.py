@@ -20,6 +20,7 @@ from pcli.spark.columnar.frame_columns import Bools, Frames, Longs, Places
 from pcli.spark.columnar.lifecycles.partial_tables import LEDGERS
 
 __all__ = [
+    "blocks_of",
     "dense",
     "group_starts",
     "joint_key",
@@ -31,6 +32,9 @@ __all__ = [
     "table_of",
     "take",
 ]  # fmt: skip
+
+ENTRY_BLOCK: int = 1 << 14
+"""Number of consecutive entries of a ledger that have the same shuffle key."""
 
 _FULL: Final = 1 << 62
 _ROOM: Final = 1 << 42
@@ -129,20 +133,29 @@ def group_starts(key: Longs) -> Bools:
     return found
 
 
+def blocks_of(entry: Longs) -> tuple[Longs, Longs]:
+    """Return the block of each entry of a ledger, and the last entry of that block."""
+    block, highest = entry // ENTRY_BLOCK, np.iinfo(np.int64).max
+    end = np.where(block < highest // ENTRY_BLOCK, block * ENTRY_BLOCK + (ENTRY_BLOCK - 1), highest)
+    return block, end
+
+
 def shuffle_key(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
     """Return the shuffle key of messages, spread evenly.
 
-    It is computed from the message id. If the id is missing, or is 0:0 because the topic is non-persistent, the key is
-    computed from the sequence id.
+    It is computed from the message id and is equal for a block of entries, so that a cumulative ACK is needed in few
+    buckets. If the id is missing, or is 0:0 because the topic is non-persistent, the key is computed from the sequence
+    id.
     """
+    block, _ = blocks_of(entry)
     own = np.flatnonzero(ledger <= 0)
     own = own[(ledger[own] < 0) | (entry[own] == 0)]
     if len(own):
-        ledger, entry = ledger.copy(), entry.copy()
-        ledger[own], entry[own] = 0, sequence[own]
+        ledger = ledger.copy()
+        ledger[own], block[own] = 0, sequence[own]
     mixed = ledger.astype(np.uint64)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= entry.view(np.uint64)
+    mixed ^= block.view(np.uint64)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     mixed ^= mixed >> np.uint64(32)
     mixed >>= np.uint64(1)

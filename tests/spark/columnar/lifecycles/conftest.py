@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pcli.codec.capture import CapturedFrame, ReadOptions, read_capture
@@ -24,22 +25,30 @@ from pcli.spark.columnar.lifecycles import (
     Renumbering,
     SplitAggregator,
     ack_ranges,
+    acks_by_subscription,
     collect_facts,
     concat_partials,
+    effective_acks,
     exchanges_of_acks,
     exchanges_of_requests,
+    first_acks_after,
     frames_of_acks,
-    join_chunks,
+    later_acks_of,
     merge_bucket,
+    messages_of_driver,
     pair_acks,
     pair_sends,
+    questions_of,
     renumber_table,
     requests_of_bytes,
     resolve_sends,
+    row_operations,
     send_ranges,
     separate_candidates,
     separate_requests,
+    summarize_acks,
 )
+from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 
@@ -73,6 +82,16 @@ class Bulk:
         """``told_apart``: notes and ends have the recording's numbers, as the merge of splits produces them."""
         self.recording = recording
         self.told_apart = told_apart
+        usual = row_operations.ENTRY_BLOCK
+        row_operations.ENTRY_BLOCK = usual if dice is None else dice.choice([1, 3, usual])
+        try:
+            self._make(dice)
+        finally:
+            row_operations.ENTRY_BLOCK = usual
+
+    def _make(self, dice: random.Random | None) -> None:
+        """Make all tables. Blocks of entries may have an unusual size."""
+        recording, told_apart = self.recording, self.told_apart
         borders = [0, len(recording.frames)]
         if dice is not None and recording.frames:
             borders += [dice.randrange(len(recording.frames)) for _ in range(dice.randrange(8))]
@@ -89,6 +108,9 @@ class Bulk:
         called = frames_of_acks(separate_requests(self.small.ack_halves, self.requests)[1])
         self.small.forwarded = pa.concat_tables([self.small.forwarded, called])
         self.facts = collect_facts(self.small, recording.streams)
+        acks = [effective_acks(part.cumulative, self.facts) for part in parts]
+        self.facts.later_acks = later_acks_of(pa.concat_tables([summarize_acks(one, self.facts) for one in acks]))
+        self.facts.odd_acks = pa.concat_tables([one.filter(pc.invert(one.column("usual"))) for one in acks])
         ranges = send_ranges(self.small.unpaired)
         paired = pair_sends(ranges.inside(self.small.halves), self.facts)
         self.facts.resend_candidates += paired.ambiguous
@@ -97,14 +119,16 @@ class Bulk:
         self.back = separate_candidates(pa.concat_tables([self.small.published, self.small.halves]), self.facts)[1]
         self.resolved = resolve_sends(self.small, self.back, self.facts, recording.streams)
         buckets = 1 if dice is None else dice.randrange(1, 5)
+        tables = (published, self.small.consumed, self.resolved, placed(self.small.cumulative))
         self.merged = [
-            merge_bucket(
-                *(_bucket(table, at, buckets) for table in (published, self.small.consumed, self.resolved)),
-                self.facts,
-                "c",
-            )
-            for at in range(buckets)
+            merge_bucket(*(_bucket(table, at, buckets) for table in tables), self.facts, "c") for at in range(buckets)
         ]
+        chunks = pa.concat_tables([one.chunks for one in self.merged])
+        left = [message for one in self.merged for message in one.left]
+        questions = questions_of(chunks, left, self.facts)
+        answers = pa.concat_tables([first_acks_after(one, *questions) for one in acks])
+        exact = dataclasses.replace(self.facts, cumulative_acks=acks_by_subscription(answers, self.facts))
+        self.rest = messages_of_driver(chunks, left, self.resolved, exact, "c")
 
     def _split(self, split: int, low: int, high: int, dice: random.Random | None) -> Any:
         """Read one split, with numbers of connections and frames that are relative to the split."""
@@ -131,9 +155,7 @@ class Bulk:
         return Partials(**{name: renumber_table(name, getattr(own, name), shift) for name in PARTIALS})
 
     def messages(self) -> list[dict[str, Any]]:
-        chunks = pa.concat_tables([one.chunks for one in self.merged])
-        tables = [one.messages for one in self.merged] + [join_chunks(chunks, self.resolved, self.facts, "c")]
-        rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
+        rows: list[dict[str, Any]] = pa.concat_tables([*(one.messages for one in self.merged), self.rest]).to_pylist()
         return rows
 
     def exchanges(self) -> list[dict[str, Any]]:
@@ -158,6 +180,11 @@ def _moved(item: Any, own: dict[int, int]) -> Any:
         return item
     moved = Stream(own[stream.number], stream.client, stream.server, midstream=stream.midstream)
     return dataclasses.replace(item, stream=moved)
+
+
+def placed(cumulative: pa.Table) -> pa.Table:
+    ledger, entry = (cumulative.column(name).to_numpy() for name in ("ledger", "entry"))
+    return cumulative.append_column("place", pa.array(shuffle_key(ledger, entry, np.zeros_like(entry))))
 
 
 def _bucket(table: pa.Table, at: int, buckets: int) -> pa.Table:

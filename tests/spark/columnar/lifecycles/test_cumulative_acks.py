@@ -7,10 +7,21 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.spark.columnar.lifecycles.cumulative_acks import cumulative_acks_of, first_reaching, subscriptions_of
+from pcli.spark.columnar.lifecycles import row_operations
+from pcli.spark.columnar.lifecycles.cumulative_acks import (
+    acks_of_bucket,
+    effective_acks,
+    first_acks_after,
+    first_reaching,
+    later_acks_of,
+    subscriptions_of,
+    summarize_acks,
+)
+from pcli.spark.columnar.lifecycles.entry_history import cumulative_ack_events
 from pcli.spark.columnar.lifecycles.interval_join import Intervals
 from pcli.spark.columnar.lifecycles.partial_tables import CUMULATIVE
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Session
+from pcli.spark.columnar.lifecycles.row_operations import blocks_of
 
 LONGEST = (1 << 63) - 1
 FAR = st.sampled_from([1 << 40, (1 << 40) + 1, 1 << 62, LONGEST - 1, LONGEST])
@@ -40,25 +51,58 @@ def cumulative(places):
     return pa.Table.from_pylist(rows, CUMULATIVE)
 
 
-@given(st.lists(PLACES, min_size=1, max_size=12), st.lists(PLACES, min_size=1, max_size=12))
-def test_the_first_that_reaches_a_position(acks, asked):
-    acks_by_position = cumulative_acks_of(cumulative(acks), facts())[0]
+def of_bucket(acks, known, places):
+    """The ACKs of a bucket with these positions of subscription 0, which contains only the ACKs of their blocks."""
+    every = effective_acks(cumulative(acks), known)
+    known.later_acks = later_acks_of(summarize_acks(every, known))
+    ledger, entry = (np.array(column, np.int64) for column in zip(*places, strict=True))
+    blocks = set(zip(ledger.tolist(), blocks_of(entry)[0].tolist(), strict=True))
+    mine = [(one, at) for at, one in enumerate(acks) if (one[0], one[1] // row_operations.ENTRY_BLOCK) in blocks]
+    rows = cumulative(acks).take(pa.array([at for _, at in mine], pa.int64()))
+    return acks_of_bucket(rows, known, np.zeros(len(places), np.int64), ledger, entry)
+
+
+@given(
+    st.lists(PLACES, min_size=1, max_size=12),
+    st.lists(PLACES, min_size=1, max_size=3),
+    st.sampled_from([1, 3, 1 << 14]),
+    st.integers(0, 25),
+)
+def test_the_first_that_reaches_a_position(acks, asked, size, since):
+    usual, row_operations.ENTRY_BLOCK = row_operations.ENTRY_BLOCK, size
+    try:
+        acks_by_position = of_bucket(acks, facts(), asked)[0]
+    finally:
+        row_operations.ENTRY_BLOCK = usual
     rows = first_reaching(acks_by_position, *(np.array(column, np.int64) for column in zip(*asked, strict=True)))
     found = [int(acks_by_position.number[row]) if row >= 0 else -1 for row in rows]
     want = [min((10 + at for at, to in enumerate(acks) if to >= one), default=-1) for one in asked]
     assert found == want
+    for place in asked:
+        if not acks_by_position.unknown(*place, [since]):
+            events = {one.number for one in cumulative_ack_events(acks_by_position, place, [since])}
+            later = min((10 + at for at, to in enumerate(acks) if to >= place and 10 + at > since), default=None)
+            assert events == ({later} if later is not None else set())
+
+
+@given(st.lists(PLACES, min_size=1, max_size=12), PLACES, st.integers(0, 25))
+def test_the_first_after_a_frame_that_reaches_a_position(acks, place, since):
+    known = facts()
+    asked = [np.array([one], np.int64) for one in (0, *place, since)]
+    rows = first_acks_after(effective_acks(cumulative(acks), known), *asked)
+    later = [10 + at for at, to in enumerate(acks) if to >= place and 10 + at > since]
+    assert rows["number"].to_pylist() == later[:1]
 
 
 def test_shared_subscriptions_have_none():
-    assert cumulative_acks_of(cumulative([(1, 1)]), facts("Shared")) == {}
+    assert effective_acks(cumulative([(1, 1)]), facts("Shared")).num_rows == 0
 
 
 def test_an_ack_before_the_subscribe_has_another_owner():
     facts_later = facts()
     facts_later.consumers.number = np.array([11], np.int64)
-    found = cumulative_acks_of(cumulative([(1, 1), (1, 2)]), facts_later)
-    assert sorted(len(one.number) for one in found.values()) == [1, 1]
-    assert found[0].entry.tolist() == [2]
+    found = effective_acks(cumulative([(1, 1), (1, 2)]), facts_later)
+    assert [one == 0 for one in found["sub"].to_pylist()] == [False, True]
 
 
 def test_consumers_without_a_name_have_numbers_that_no_other_has():

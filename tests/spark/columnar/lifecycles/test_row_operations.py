@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.spark.columnar.lifecycles.row_operations import dense, group_starts, joint_key, order_of, ranked, shuffle_key
+from pcli.spark.columnar.lifecycles.row_operations import (
+    ENTRY_BLOCK,
+    dense,
+    group_starts,
+    joint_key,
+    order_of,
+    ranked,
+    shuffle_key,
+)
 
 LONGS = st.one_of(st.integers(0, 5), st.integers(-(1 << 63), (1 << 63) - 1))
 ROWS = st.lists(st.tuples(LONGS, LONGS, LONGS), max_size=30)
@@ -52,5 +60,6 @@ def test_rows_of_a_message_share_their_place():
 
     assert place(5, 6, 1) == place(5, 6, 99)
     assert place(0, 0, 8) == place(-1, -1, 8) != place(0, 0, 9)
-    spread = {place(5, entry, 0) % 8 for entry in range(100)}
-    assert spread == set(range(8))
+    blocks = [place(5, entry, 0) for entry in range(0, 100 * ENTRY_BLOCK, ENTRY_BLOCK)]
+    assert {place(5, entry, 0) for entry in range(0, ENTRY_BLOCK, 1000)} == {blocks[0]}
+    assert {one % 8 for one in blocks} == set(range(8))
