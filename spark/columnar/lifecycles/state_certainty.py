@@ -27,7 +27,7 @@ from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_ke
 
 __all__ = ["EVIDENCE_WORDS", "FAR", "EvidenceInputs", "MessageHistory", "add_evidence", "evidence_codes"]
 
-EVIDENCE_WORDS: Final = list(EVIDENCE)
+EVIDENCE_WORDS: Final = [word for word in EVIDENCE if word != "late"]
 _COMPLETE, _GAP, _WEAK, _START, _END = range(5)
 FAR: Final = np.iinfo(np.int64).max
 _OPEN_STATES: Final = ("stored", "never_delivered", "non_persistent")
