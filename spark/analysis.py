@@ -88,7 +88,7 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     if not request.incremental or completed.run % _VACUUM_RUNS == 0:
         with suppress(LocalError):  # the run is complete; the next run removes the files
             vacuum(store, keep_days=keep_days, keep_runs=2)
-    return summary_of(store, completed)
+    return summary_of(store, completed, late=made.late)
 
 
 def _keep_days(request: Request) -> float:
