@@ -72,6 +72,8 @@ class KeptLifecycles:
     """The periods that are not older than the horizon."""
     final: list[Part] = field(default_factory=list)
     """The ids of the messages of older periods (ENTRIES)."""
+    final_files: dict[str, list[DataFile]] = field(default_factory=dict)
+    """The files of older periods that are not merged yet, by table."""
     past: list[tuple[int, int]] = field(default_factory=list)
     """The number of splits and the newest time at the end of older periods, up to twice the horizon."""
     forgotten: int = 0

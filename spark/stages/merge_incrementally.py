@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from pcli.spark.columnar.lifecycles.closed_messages import (
     ClosingRules,
@@ -48,14 +49,19 @@ from pcli.spark.stages.merge_lifecycles import (
     small_tables,
     write_exchanges,
 )
-from pcli.spark.stages.read_recording import ReadRecording, tables_of
+from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load
-from pcli.spark.tables.data_files import DataFile, Staging
+from pcli.spark.tables.catalog import DAY, TABLES
+from pcli.spark.tables.data_files import DataFile, Staging, write_rows
+from pcli.spark.tables.table_store import refused
 
 __all__ = ["MergedLifecycles", "merge_incrementally"]
 
 _LASTING: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
 """Roles of frames that are kept as long as the recording."""
+
+_MERGED_FILES: Final = 16
+"""Minimum number of files with final rows that are merged."""
 
 _PERIODS: Final = 4
 """Number of periods into which the rows are divided if all of them are merged."""
@@ -145,7 +151,9 @@ class _Run:
             if touched or self._changed(merged_facts):
                 source = self._all_rows()
                 merged_facts = derive_facts(source.small, self._reading)
-        return self._merged(names, source, merged_facts, late)
+        merged = self._merged(names, source, merged_facts, late)
+        self._merge_final_files(merged)
+        return merged
 
     # -- the rows to merge
 
@@ -270,6 +278,16 @@ class _Run:
         state = self._state(source, merged_facts, buckets, made, new, rules)
         return MergedLifecycles(files, replaced, state, late)
 
+    def _merge_final_files(self, merged: MergedLifecycles) -> None:
+        """Merge the files with final rows if there are many. The files of this run are merged by a later run."""
+        for name, files in self._kept.final_files.items():
+            if len(files) >= _MERGED_FILES:
+                task = partial(_merged_files, self._staging, part_number(self._place, 0))
+                [made] = self._engine.map("compact", task, [files], sizes=[sum(one.bytes for one in files)])
+                merged.made += made
+                merged.replaced[name] += files
+                merged.kept.final_files[name] = merged.kept.final_files[name][len(files) :]
+
     def _final(self) -> pa.Table:
         return joined_entries(self._tables(self._kept.final))
 
@@ -324,7 +342,7 @@ class _Run:
             self._digest(merged_facts, rules.frames, connections), dict(rules.subscriptions) | subscriptions,
             {}, dict(partials), frozenset(facts.resend_candidates),
             kept.sends.union(*(one.sends for bucket in buckets for one in bucket.closed)),
-            made, closed, kept.final, kept.past, kept.forgotten,
+            made, closed, kept.final, kept.final_files, kept.past, kept.forgotten,
         )  # fmt: skip
         state = self._without_old_periods(state)
         small = self._without_old_rows(source.known, state)
@@ -344,12 +362,17 @@ class _Run:
         """Return the state without the periods that are older than the horizon."""
         old = [one for one in state.closed if one.newest_ns < self._limit_ns]
         past = [*state.past, *((one.splits, one.newest_ns) for one in old)]
+        files = {
+            name: [*state.final_files.get(name, ()), *(file for one in old for file in one.files.get(name, ()))]
+            for name in ("messages", "exchanges")
+        }
         final = joined_entries(self._tables([*state.final, *(part for one in old for part in one.entries)]))
         return replace(
             state,
             removed=max((one.splits for one in old), default=state.removed),
             closed=[one for one in state.closed if one.newest_ns >= self._limit_ns],
             final=self._storage.keep("entries", [final]) if old else state.final,
+            final_files=files,
             past=[one for one in past if one[0] > self._forgotten],
             forgotten=self._forgotten,
             sends=frozenset(one for one in state.sends if one > self._ends[self._forgotten]),
@@ -437,6 +460,15 @@ class _Closed:
         entries = storage.keep("entries", [joined_entries(self.entries)])
         files = {"messages": self.messages, "exchanges": self.exchanges}
         return ClosedPeriod(self.splits, self.newest_ns, entries, self.earlier, self.sequences, files)
+
+
+def _merged_files(staging: Staging, part: int, files: Sequence[DataFile]) -> list[DataFile]:
+    """Write the rows of files of one table as one file for each cluster and day."""
+    table, store = TABLES[files[0].table], staging.store
+    paths = [store.path(f"{table.name}/{one.path}") for one in files]
+    with refused(paths[0]):
+        rows = ds.dataset(paths, table.schema, format="parquet", filesystem=store.files).to_table()
+    return write_rows(staging, table, part, rows.drop_columns([DAY]))
 
 
 def _known_ids(staging: Staging, known: Shared[tuple[pa.Table, pa.Table]], split: SplitParts) -> tuple[bool, pa.Table]:

@@ -1,7 +1,7 @@
 """--incremental: for random conversations, cuts and orders of files, the rows equal those of one run.
 
 The mini-broker plays conversations with acknowledgements of all kinds, redeliveries, seeks, new subscriptions,
-reconnects and unloads. Captures may lack one direction of the connections, or some packets.
+reconnects and unloads. Captures may lack one direction of the connections, or some packets. Runs are killed.
 """
 
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pcli.codec.proto import pb
+from tests.spark.stages.test_incremental_properties import STEPS, run_killed
 from tests.spark.stages.test_merge_incrementally import Recording, publish
 
 KINDS = {"s": "Shared", "e": "Exclusive", "k": "Key_Shared", "f": "Failover"}
@@ -151,5 +152,8 @@ def test_rows_of_random_conversations_equal_those_of_one_run(tmp_path_factory, d
         for number, packets in order[:size]:
             recording.write(number, packets)
         order = order[size:]
+        step = data.draw(st.sampled_from((None, None, *STEPS)), label="killed at")
+        if step is not None:
+            run_killed(lambda: recording.run("out"), step, data.draw(st.integers(1, 5), label="call"))
         recording.run("out")
     recording.check()
