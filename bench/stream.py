@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -19,6 +20,7 @@ from statistics import median
 from load.load_writer import write_load
 from load.settings import WORKLOADS, bytes_of
 
+from pcli.codec.capture import Packet, read_packets
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
@@ -43,14 +45,27 @@ class Batch:
     """Memory of this process."""
 
 
-def run_batch(paths: list[Path], out: Path, only: tuple[str, ...]) -> Batch:
+def run_batch(paths: list[Path], out: Path, only: tuple[str, ...], horizon_s: float) -> Batch:
     """Run a batch; ``paths`` are all files so far."""
     cpu, wall = time.process_time(), time.perf_counter()
-    analyze(Request(tuple(map(str, paths)), str(out), only=only, incremental=True), InProcess())
+    request = Request(tuple(map(str, paths)), str(out), only=only, incremental=True, horizon_s=horizon_s)
+    analyze(request, InProcess())
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     state = [path.stat().st_size for path in (out / "_state").rglob("*") if path.is_file()]
     tables = sum(1 for path in out.rglob("*.parquet"))
     return Batch(cpu, wall, sum(state) / 1e6, len(state), tables, _memory_mb())
+
+
+def _seconds(paths: list[Path]) -> float:
+    """Return the average time between the first packets of two files."""
+    first, *_, last = (next(iter(packets_of(path))).time_ns for path in (paths[0], paths[-1]))
+    return (last - first) / 1e9 / max(1, len(paths) - 1)
+
+
+def packets_of(path: Path) -> Iterator[Packet]:
+    """Yield the packets of a capture."""
+    with path.open("rb") as file:
+        yield from (item for item in read_packets([(path.name, file)]) if isinstance(item, Packet))
 
 
 def _memory_mb() -> float:
@@ -77,14 +92,17 @@ def main() -> None:
     parser.add_argument("--size", type=bytes_of, default=bytes_of("5MB"))
     parser.add_argument("--workload", choices=sorted(WORKLOADS), default="u200")
     parser.add_argument("--only", default="", help="tables, separated by commas; default: all tables")
+    parser.add_argument("--horizon", type=float, default=5, help="batches after which rows are final; default: 5")
     options = parser.parse_args()
     only = tuple(options.only.split(",")) if options.only else ()
     load = replace(WORKLOADS[options.workload], size=options.batches * options.size, rotate=options.size)
     with tempfile.TemporaryDirectory() as folder:
         paths = write_load(load, Path(folder) / "load")[: options.batches]
+        horizon_s = options.horizon * _seconds(paths)
+        print(f"horizon: {horizon_s:.1f} s of the load, {options.horizon:g} batches")
         batches = []
         for number in range(1, len(paths) + 1):
-            one = run_batch(paths[:number], Path(folder) / "out", only)
+            one = run_batch(paths[:number], Path(folder) / "out", only, horizon_s)
             batches.append(one)
             print(
                 f"batch {number:3}: {one.cpu:6.2f} CPU s, {one.wall:6.2f} s, state {one.state_mb:6.1f} MB in "

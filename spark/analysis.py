@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,7 +29,9 @@ from pcli.spark.stages.count_permits import count_permits
 from pcli.spark.stages.incremental import IncrementalState, is_unchanged, keep, kept_of, read_new, with_missing_files
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
 from pcli.spark.stages.list_frames import list_frames
-from pcli.spark.stages.merge_lifecycles import collect_small_tables, merge_exchanges, merge_messages
+from pcli.spark.stages.merge_exchanges import merge_exchanges
+from pcli.spark.stages.merge_incrementally import merge_incrementally
+from pcli.spark.stages.merge_lifecycles import collect_small_tables, merge_messages
 from pcli.spark.stages.observe_connections import observe_recording
 from pcli.spark.stages.read_recording import ReadRecording, read_recording
 from pcli.spark.stages.split_tables import MEMORY, PartStorage, ReadCounts
@@ -64,6 +66,7 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     run = begin(store)
     try:
         kept = _kept(request, engine, run)
+        continued = kept is not None and bool(kept.recordings)
         readings, found = _read(request, engine, found, run, kept)
         changed = {} if request.incremental else changes([entry.found for entry in found.entries], request.paths)
         captures = _captures(found, readings, changed)
@@ -74,9 +77,11 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
             run.abandon()
             return summary_of(store, run.base, changed=False)
         made = _make(request, engine, run, captures, readings)
-        state = {} if kept is None else keep(run, kept, readings)
-        keep_days = _keep_days(request)
-        completed = run.commit(made, tables, request=_recorded(request), state=state, keep_days=keep_days)
+        state = {} if kept is None else keep(run, kept, readings, request.horizon_s)
+        keep_days, replaced = _keep_days(request), made.replaced if continued else {}
+        completed = run.commit(
+            made.files, tables, request=_recorded(request), state=state, keep_days=keep_days, replaced=replaced
+        )
     except BaseException:
         with suppress(LocalError):  # the original error, such as a full disk, is raised below
             run.abandon()
@@ -84,7 +89,7 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     if not request.incremental or completed.run % _VACUUM_RUNS == 0:
         with suppress(LocalError):  # the run is complete; the next run removes the files
             vacuum(store, keep_days=keep_days, keep_runs=2)
-    return summary_of(store, completed)
+    return summary_of(store, completed, late=made.late)
 
 
 def _keep_days(request: Request) -> float:
@@ -121,44 +126,76 @@ def _read(
     return readings, found
 
 
+@dataclass(slots=True)
+class _Made:
+    """The files of a run."""
+
+    files: list[DataFile]
+    replaced: dict[str, list[DataFile]] = field(default_factory=dict)
+    """The replaced files of the tables of which all other files are kept."""
+    late: int = 0
+    """Number of messages that have frames after the horizon."""
+
+
 def _make(
     request: Request, engine: Engine, run: OpenRun, captures: pa.Table, readings: Sequence[ReadRecording]
-) -> list[DataFile]:
+) -> _Made:
     """Write the files of all tables."""
     names = {table.name for table in request.tables}
-    made = write_rows(run.staging, TABLES["captures"], 0, captures)
+    made = _Made(write_rows(run.staging, TABLES["captures"], 0, captures))
     for part, reading in enumerate(readings):
-        made += write_rows(run.staging, TABLES["gaps"], part, gaps_table(reading.recording, reading.splits))
-    cut = request.since_ns is not None or request.until_ns is not None
+        made.files += write_rows(run.staging, TABLES["gaps"], part, gaps_table(reading.recording, reading.splits))
     for place, reading in enumerate(readings):
-        made += _of_recording(engine, run.staging, reading, place, names, cut=cut)
+        _make_recording(request, engine, run.staging, reading, place, names, made)
     return made
 
 
-def _of_recording(
+def _make_recording(
+    request: Request,
     engine: Engine,
     staging: Staging,
     reading: ReadRecording,
     place: int,
     names: set[str],
-    *,
-    cut: bool,
-) -> list[DataFile]:
-    """Write the tables of one recording, except `captures` and `gaps`.
-
-    ``cut`` is whether only the packets of a time range were read.
-    """
-    made = []
-    if names & {"messages", "exchanges", "permits"}:
-        merged_facts = collect_small_tables(engine, staging, reading)
-        for name, merge in (("messages", merge_messages), ("exchanges", merge_exchanges)):
-            if name in names:
-                made += merge(engine, staging, reading, merged_facts, place)
+    made: _Made,
+) -> None:
+    """Write the tables of one recording, except `captures` and `gaps`."""
+    if reading.lifecycles is not None or names & {"messages", "exchanges", "permits"}:
+        _merge(request, engine, staging, reading, place, names, made)
     if "permits" in names:
-        made += count_permits(engine, staging, reading, place)
+        made.files += count_permits(engine, staging, reading, place)
     if "frames" in names:
-        made += list_frames(engine, staging, reading, place)
-    return made + observe_recording(engine, staging, reading, place, names, cut=cut)
+        made.files += list_frames(engine, staging, reading, place)
+    cut = request.since_ns is not None or request.until_ns is not None
+    made.files += observe_recording(engine, staging, reading, place, names, cut=cut)
+
+
+def _merge(
+    request: Request,
+    engine: Engine,
+    staging: Staging,
+    reading: ReadRecording,
+    place: int,
+    names: set[str],
+    made: _Made,
+) -> None:
+    """Write `messages` and `exchanges`, and determine the duplicate connections if a table depends on them."""
+    kept = reading.lifecycles
+    if kept is not None:
+        horizon_ns = int(request.horizon_s * 1_000_000_000)
+        merged = merge_incrementally(engine, staging, reading, kept, place, names, horizon_ns)
+        made.files += merged.made
+        made.late += merged.late
+        for name, files in merged.replaced.items():
+            made.replaced.setdefault(name, []).extend(files)
+        reading.lifecycles = merged.kept
+        return
+    merged_facts = collect_small_tables(engine, staging, reading)
+    if "messages" in names:
+        buckets = merge_messages(engine, staging, reading, merged_facts, place)
+        made.files += [one for some in buckets for one in some.files]
+    if "exchanges" in names:
+        made.files += merge_exchanges(engine, staging, reading, merged_facts, place)
 
 
 def _captures(found: Plan, readings: Sequence[ReadRecording], changed: Mapping[str, str]) -> pa.Table:

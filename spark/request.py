@@ -9,10 +9,13 @@ from typing import Final
 from pcli.codec.capture.reading import ReadOptions
 from pcli.spark.tables.catalog import Table, chosen_tables
 
-__all__ = ["SPLIT_BYTES", "Request", "RequiredData"]
+__all__ = ["HORIZON_S", "SPLIT_BYTES", "Request", "RequiredData"]
 
 SPLIT_BYTES: Final = 128 << 20
 """Size in bytes of a split. One task reads one split. Below 64 MB the cost of merging splits becomes noticeable."""
+
+HORIZON_S: Final = 86_400.0
+"""The default of `Request.horizon_s`: 24 hours."""
 
 _OBSERVED: Final = frozenset(
     {"balances", "connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"}
@@ -73,6 +76,8 @@ class Request:
     """Packets at or after this time (ns since 1970) are omitted."""
     incremental: bool = False
     """Whether to read only files that are new since the last run, and to keep the data that the next run needs."""
+    horizon_s: float = HORIZON_S
+    """Seconds of capture time after which the rows of an incremental run are final."""
     strict: bool = False
     """Whether to fail if a file cannot be read to its end."""
     keep_days: float | None = None

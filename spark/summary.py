@@ -38,6 +38,8 @@ class Summary:
     frames: int = 0
     findings: dict[str, int] | None = None
     """Number of findings by severity, or None if the table was not requested."""
+    late: int = 0
+    """Number of messages that were older than the horizon and have frames in the new files."""
     troubles: list[tuple[str, str, str]] = field(default_factory=list)
     """Path, status and reason of files that were not read to their ends."""
 
@@ -48,8 +50,11 @@ def troubles_of(captures: pa.Table) -> list[tuple[str, str, str]]:
     return [(row["path"], row["status"], row["error"]) for row in rows if row["status"] in _TROUBLES]
 
 
-def summary_of(store: Store, run: Run, *, changed: bool = True) -> Summary:
-    """Summarize the tables of a run. ``changed`` is whether the run has just written them."""
+def summary_of(store: Store, run: Run, *, changed: bool = True, late: int = 0) -> Summary:
+    """Summarize the tables of a run. ``changed`` is whether the run has just written them.
+
+    ``late`` is the number of messages that have frames after the horizon.
+    """
     stored = StoredTables(store, run=run.run)
     captures = stored.read("captures")
     counts = Counter(captures["status"].to_pylist())
@@ -62,6 +67,7 @@ def summary_of(store: Store, run: Run, *, changed: bool = True) -> Summary:
         pc.sum(captures["packets"]).as_py() or 0,
         pc.sum(captures["frames"]).as_py() or 0,
         _findings(stored) if "findings" in run.names else None,
+        late,
         troubles_of(captures),
     )
 

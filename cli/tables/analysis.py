@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.cli.common.output import Exit, say, write_line
+from pcli.cli.common.output import Exit, counted, say, write_line
 from pcli.cli.common.text_tables import print_rows
 from pcli.cli.tables.report import check_report, write_report
 from pcli.codec.errors import LocalError
@@ -36,6 +36,7 @@ _STATUSES: Final = {
     "read": "read",
     "partly": "read in part",
     "unreadable": "unreadable",
+    "late": "not read because of --horizon",
     "not a capture": "no captures",
 }
 """Descriptions of files, by their `status` in the table `captures`."""
@@ -71,6 +72,7 @@ def request_from(params: Mapping[str, Any]) -> Request:
         until_ns=epoch_ns("--until", until) if until else None,
         strict=params.get("strict", False),
         keep_days=params["keep"],
+        horizon_s=params["horizon"] * 3600,
         decode_as=dict(options.decode_as),
         key_log=options.key_log,
     )
@@ -135,6 +137,8 @@ def show_summary(summary: Summary) -> None:
     if not summary.packets and "read" in summary.captures:
         say("no packet was read: the captures are empty, or all packets are outside the range of --since and --until")
     write_line(f"{summary.where}: run {summary.run}{'' if summary.changed else ', unchanged'}")
+    if summary.late:
+        say(f"{counted(summary.late, 'message')} older than --horizon with new frames: see evidence 'late' in messages")
     for path, status, error in summary.troubles[:_LISTED_FILES]:
         say(f"{path}: {status}: {error}")
     if len(summary.troubles) > _LISTED_FILES:

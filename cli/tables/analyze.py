@@ -12,6 +12,7 @@ from pcli.cli.common.options import DecodeAs, KeyLogFile
 from pcli.cli.tables.table_options import (
     Cluster,
     Frames,
+    Horizon,
     Incremental,
     Keep,
     Only,
@@ -37,6 +38,7 @@ def analyze(
     frames: Frames = False,
     cluster: Cluster = "",
     incremental: Incremental = False,
+    horizon: Horizon = 24,
     since: Since = "",
     until: Until = "",
     strict: Strict = False,

@@ -11,7 +11,7 @@ import typer
 from pcli.cli.common.completion import complete_severity_or_rule
 from pcli.cli.common.options import DecodeAs, KeyLogFile
 from pcli.cli.common.output import Exit, counted, say
-from pcli.cli.tables.table_options import Cluster, Conf, Debug, Keep, Master, Only, Out
+from pcli.cli.tables.table_options import Cluster, Conf, Debug, Horizon, Keep, Master, Only, Out
 
 if TYPE_CHECKING:
     from pcli.cli.tables.finding_target import FindingTarget
@@ -41,6 +41,7 @@ def spark_stream(
     once: Annotated[
         bool, typer.Option("--once", help="Read the files that exist, then exit; use this option with cron.")
     ] = False,
+    horizon: Horizon = 24,
     keep: Keep = None,
     on_finding: Annotated[
         str,
@@ -177,6 +178,8 @@ def _batch_text(batch: Batch) -> str:
         counted(batch.files, "file"), f"{rows:,} rows", f"lag {batch.lag_s:.0f} s",
         f"state {size_text(batch.state_bytes)}",
     ]  # fmt: skip
+    if batch.summary.late:
+        words.append(f"{counted(batch.summary.late, 'message')} after the horizon")
     if batch.new_findings is not None:
         words.append(counted(batch.new_findings, "new finding"))
     return f"batch {batch.number}: {', '.join(words)}; run {batch.summary.run}"

@@ -13,6 +13,7 @@ __all__ = [
     "Conf",
     "Debug",
     "Frames",
+    "Horizon",
     "Incremental",
     "Keep",
     "Master",
@@ -58,6 +59,15 @@ Incremental = Annotated[
     typer.Option(
         "--incremental",
         help="Read only files that are new since the last incremental run, and add their rows to the tables.",
+    ),
+]
+Horizon = Annotated[
+    float,
+    typer.Option(
+        "--horizon",
+        metavar="HOURS",
+        min=0,
+        help="Time of the capture after which the rows of an incremental run are final.",
     ),
 ]
 Since = Annotated[

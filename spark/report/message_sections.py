@@ -140,7 +140,7 @@ def _left(figures: MessageFigures) -> TableText:
     rows = [(named(*names[key]), *(number(column[key]) for column in columns)) for key in _most(weights)]
     caption = (
         "By subscription: messages that were never acknowledged, that a consumer still held at the end of the capture, "
-        "whose connections began before the capture, or for which packets are missing; and entries that were "
+        "whose connections began before the capture, or for which frames are missing; and entries that were "
         "delivered more than once"
     )
     head = ("subscription", *_LEFT, "redelivered")
@@ -151,7 +151,7 @@ _LEFT: Final = {
     "unacknowledged": ("complete",),
     "open at the end": ("capture_end",),
     "begun earlier": ("capture_start",),
-    "uncertain": ("gap_affected", "weak_sync"),
+    "uncertain": ("gap_affected", "weak_sync", "late"),
 }
 """Descriptions of unacknowledged messages, by keys of EVIDENCE."""
 

@@ -27,16 +27,18 @@ def places_of_evidence(
 ) -> dict[int, FramePlace]:
     """Return the positions of the frames in the column ``frames`` of findings, by number.
 
-    ``cut`` is whether packets were left out, so that packet numbers in the files are unknown.
+    Positions that ``reading`` contains are not determined again. ``cut`` is whether packets were left out, so that
+    packet numbers in the files are unknown.
     """
-    numbers: Longs = np.unique(pc.list_flatten(findings["frames"]).to_numpy(zero_copy_only=False).astype(np.int64))
+    every: Longs = np.unique(pc.list_flatten(findings["frames"]).to_numpy(zero_copy_only=False).astype(np.int64))
+    places = {number: reading.evidence[number] for number in every.tolist() if number in reading.evidence}
+    numbers = every[~np.isin(every, list(places))] if places else every
     if not len(numbers):
-        return {}
+        return places
     splits = list(_splits_with(reading.splits, numbers))
     sizes = [size_of([split], "packets") for split in splits]
     found = engine.map("evidence", partial(_packets, staging, numbers), splits, sizes=sizes)
     before, parts = _packets_before(reading), reading.recording.parts
-    places = {}
     for number, packet, time_ns in (row for rows in found for row in rows):
         part = bisect_left(before, packet, 1, len(parts)) - 1
         places[number] = FramePlace(parts[part].found.path, 0 if cut else packet - before[part], time_ns)

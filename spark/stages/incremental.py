@@ -19,6 +19,7 @@ Rules of this file
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -28,11 +29,14 @@ from typing import Any, Final
 
 from pcli.codec.capture.frames import Stream
 from pcli.codec.errors import LocalError
+from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine
 from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
 from pcli.spark.request import Request, RequiredData
+from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.kept_values import dump, load
+from pcli.spark.stages.merge_lifecycles import SMALL
 from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
 from pcli.spark.stages.read_sequentially import Checkpoint, ReadInOrder, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
@@ -43,7 +47,7 @@ from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 """Number of the format of the kept data. Increase it when a class or a partial table in it changes."""
 
 _INDEX: Final = f"index-{_FORMAT}-"
@@ -52,6 +56,13 @@ _INDEX: Final = f"index-{_FORMAT}-"
 _CHECKPOINTS: Final = 4
 """Number of the last files after which the reader's state is kept. If one of these files is late or changes, little is
 read again."""
+
+
+_OLDER: Final = 8
+"""Maximum number of older states that are kept, from which late files within the horizon are read."""
+
+_REMOVED: Final = frozenset({"published", "halves", "consumed", "answered", "ack_halves", "heads", "packets", *SMALL})
+"""Tables of splits that are older than the horizon and no longer needed."""
 
 
 @dataclass(slots=True)
@@ -66,12 +77,28 @@ class KeptRecording:
     """Names of the files that contain the reader's state, by the number of captures read before the state was kept."""
     observations: list[KeptObservations] = field(default_factory=list)
     """The states of the observed groups after the last runs, in order."""
+    lifecycles: KeptLifecycles = field(default_factory=KeptLifecycles)
+    evidence: dict[int, FramePlace] = field(default_factory=dict)
+    """The positions of the frames that findings name, by number."""
+
+    def oldest_state(self) -> int:
+        """Return the number of captures before the oldest position from which the recording can be read.
+
+        If no split is older than the horizon, it can be read from its beginning.
+        """
+        removed = self.lifecycles.removed
+        if not removed:
+            return 0
+        usable = [count for count in self.checkpoints if count > self.splits[removed - 1].part]
+        observed = [one.parts for one in self.observations if one.parts > self.splits[removed - 1].part]
+        return min(count for count in usable if not self.observations or count >= min(observed))
 
     def paths(self) -> Iterator[str]:
         """Yield the paths of all files that contain kept data."""
         yield from (part.path for split in self.splits for some in split.tables.values() for part in some)
         yield from self.checkpoints.values()
         yield from (group.path for one in self.observations for group in one.groups)
+        yield from self.lifecycles.paths()
 
 
 @dataclass(slots=True)
@@ -136,10 +163,36 @@ def with_missing_files(plan: Plan, kept: IncrementalState) -> tuple[Plan, frozen
         parts = recordings[cluster].parts if cluster in recordings else ()
         every = ordered([*parts, *(entry for entry in missing if entry.cluster == cluster)])
         recordings[cluster] = Recording(cluster, tuple(every), ())
-    placed = {entry.found.where: entry for recording in recordings.values() for entry in recording.parts}
+    late: dict[str, Entry] = {}
+    for cluster, recording in recordings.items():
+        recordings[cluster], some = _without_late_files(recording, kept.recordings.get(cluster, KeptRecording()))
+        late |= {entry.found.where: entry for entry in some}
+    placed = late | {entry.found.where: entry for recording in recordings.values() for entry in recording.parts}
     entries = [placed.get(entry.found.where, entry) for entry in (*there, *missing)]
     whole = Plan(tuple(entries), tuple(recordings[cluster] for cluster in sorted(recordings)))
     return whole, frozenset(names)
+
+
+def _without_late_files(recording: Recording, old: KeptRecording) -> tuple[Recording, list[Entry]]:
+    """Return a recording without the files that precede its oldest state, and these files.
+
+    If one of the files that the oldest state includes has changed, it is not read again.
+    """
+    known = {entry.found.where: entry for entry in old.entries[: old.oldest_state()]}
+    places = [place for place, entry in enumerate(recording.parts) if hidden(entry.found.where) in known]
+    if not places:
+        return recording, []
+    before, after = recording.parts[: places[-1] + 1], recording.parts[places[-1] + 1 :]
+    late = [entry for entry in before if hidden(entry.found.where) not in known]
+    same = {hidden(entry.found.where): entry for entry in before}
+    first = [same[where] if _identity(same[where]) == _identity(entry) else entry for where, entry in known.items()]
+    parts = tuple(replace(entry, part=number) for number, entry in enumerate((*first, *after)))
+    return replace(recording, parts=parts), [_as_late(entry) for entry in late]
+
+
+def _as_late(entry: Entry) -> Entry:
+    head = replace(entry.head, status="late", error="older than the horizon: its rows are not in the tables")
+    return replace(entry, head=head, part=-1)
 
 
 def _as_missing(entry: Entry, now: Entry | None) -> Entry:
@@ -179,18 +232,38 @@ def read_new(
         read, checkpoints = task(recording, progress_reporter(engine, new, at))
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
     checkpoints |= {count: name for count, name in old.checkpoints.items() if count <= at}
-    newest = sorted(checkpoints)[-_CHECKPOINTS:]
+    newest = _distant(checkpoints, recording.parts, request.horizon_s)
     observations = [one for one in old.observations if one.parts <= same]
+    lifecycles = old.lifecycles if old.lifecycles.parts <= same else replace(old.lifecycles, facts="")
+    frames = sum(split.counted.frames for split in start.splits)
+    evidence = {number: place for number, place in old.evidence.items() if number <= frames}
     kept.recordings[recording.cluster] = KeptRecording(
         [_noted(entry) for entry in recording.parts],
         list(read.splits),
         read.positions,
         {count: checkpoints[count] for count in newest},
         observations,
+        lifecycles,
+        evidence,
     )
     reading = as_read(recording, read)
     reading.observed = observations[-1] if observations else KeptObservations()
+    reading.lifecycles, reading.evidence = lifecycles, evidence
     return reading
+
+
+def _distant(counts: Iterable[int], entries: Sequence[Entry], horizon_s: float) -> list[int]:
+    """Return the last of these numbers of captures, and older numbers with a distance of a part of the horizon."""
+    ordered_counts = sorted(counts, reverse=True)
+    found = ordered_counts[:_CHECKPOINTS]
+    step_ns = int(horizon_s * 1_000_000_000) // _OLDER
+    times = {count: entries[count - 1].head.first_ns or 0 for count in ordered_counts}
+    newest_ns = max(times.values(), default=0)
+    for count in ordered_counts[_CHECKPOINTS:]:
+        within = times[count] >= newest_ns - step_ns * _OLDER
+        if within and times[count] + step_ns <= times[found[-1]]:
+            found.append(count)
+    return found[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +297,8 @@ def _read_from(
     def on_part(checkpoint: Checkpoint) -> None:
         count = checkpoint.counters.parts
         if count > len(recording.parts) - _CHECKPOINTS:
-            checkpoints[count] = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", dump(checkpoint))
+            data = dump(_within(checkpoint, request.horizon_s))
+            checkpoints[count] = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", data)
 
     read = read_in_order(
         recording,
@@ -239,16 +313,26 @@ def _read_from(
     return read, checkpoints
 
 
+def _within(checkpoint: Checkpoint, horizon_s: float) -> Checkpoint:
+    """Return a state without the times of packets that are older than the horizon."""
+    limit_ns = checkpoint.counters.last_ns - int(horizon_s * 1_000_000_000)
+    times = deque((first, some) for first, some in checkpoint.times if len(some) and some[-1] >= limit_ns)
+    return replace(checkpoint, times=times)
+
+
 def is_unchanged(run: OpenRun, kept: IncrementalState) -> bool:
     """Return whether no file was read."""
     paths = {path for one in kept.recordings.values() for path in one.paths()}
     return paths <= set(run.base.state)
 
 
-def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]) -> dict[str, str]:
+def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording], horizon_s: float) -> dict[str, str]:
     """Return the current and final paths of the files for the next run, for `Run.commit`."""
     files: dict[str, str] = {}
+    readings = list(readings)
     observed = {reading.recording.cluster: reading.observed for reading in readings}
+    lifecycles = {reading.recording.cluster: reading.lifecycles for reading in readings}
+    evidence = {reading.recording.cluster: reading.evidence for reading in readings}
 
     def moved(path: str) -> str:
         """Return the final path of a file in the state. A file that is already in the state keeps its path."""
@@ -257,19 +341,26 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
 
     moved_state = IncrementalState(kept.options)
     for cluster, one in kept.recordings.items():
+        state = lifecycles.get(cluster) or one.lifecycles
         splits = []
-        for split in one.splits:
-            tables = split.tables.items()
+        for number, split in enumerate(one.splits):
+            removed = _REMOVED if number < state.removed else ()
+            tables = [(name, some) for name, some in split.tables.items() if name not in removed]
             placed = {name: [replace(part, path=moved(part.path)) for part in some] for name, some in tables}
             splits.append(replace(split, tables=placed))
         checkpoints = {count: moved(name) for count, name in one.checkpoints.items()}
         states = {known.parts: known for known in (*one.observations, observed.get(cluster)) if known is not None}
         observations = [
             replace(known, groups=[replace(group, path=moved(group.path)) for group in known.groups])
-            for known in list(states.values())[-_CHECKPOINTS:]
+            for known in map(states.__getitem__, _distant(filter(None, states), one.entries, horizon_s))
         ]
         moved_state.recordings[cluster] = replace(
-            one, splits=splits, checkpoints=checkpoints, observations=observations
+            one,
+            splits=splits,
+            checkpoints=checkpoints,
+            observations=observations,
+            lifecycles=state.moved(moved),
+            evidence=evidence.get(cluster, one.evidence),
         )
     index = write_bytes(run.staging, f"{_INDEX}{uuid.uuid4().hex}", dump(moved_state))
     moved(index)

@@ -1,4 +1,4 @@
-"""The tables `messages` and `exchanges`, from the partials of all splits.
+"""The facts about a recording, and the table `messages`, from the partials of all splits.
 
 Rules of this file
 1. The small tables (names, sessions, gaps) and a summary of the cumulative ACKs are collected on the driver and sent to
@@ -10,8 +10,8 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.capture.frames import Stream
-from pcli.spark.columnar.lifecycles.bucket_merge import merge_bucket
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.lifecycles.bucket_merge import MergedBucket, merge_bucket
+from pcli.spark.columnar.lifecycles.closed_messages import ENTRIES, ClosingRules, newest_numbers, separate
 from pcli.spark.columnar.lifecycles.collect_recording_facts import collect_facts
 from pcli.spark.columnar.lifecycles.cumulative_acks import (
     EFFECTIVE,
@@ -32,8 +33,6 @@ from pcli.spark.columnar.lifecycles.cumulative_acks import (
     summarize_acks,
 )
 from pcli.spark.columnar.lifecycles.event_histories import MessageRows
-from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
-from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
 from pcli.spark.columnar.lifecycles.messages_of_driver import AckQuestions, messages_of_driver, questions_of
 from pcli.spark.columnar.lifecycles.partial_renumbering import concat_partials
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
@@ -42,29 +41,40 @@ from pcli.spark.columnar.lifecycles.resend_candidates import Suspect, separate_c
 from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
 from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
 from pcli.spark.columnar.lifecycles.unpaired_acks import (
-    AckRanges,
     RequestIds,
-    ack_ranges,
     frames_of_acks,
-    pair_acks,
     requests_of_bytes,
     separate_requests,
 )
 from pcli.spark.columnar.lifecycles.unpaired_sends import SendRanges, pair_sends, send_ranges
+from pcli.spark.columnar.table_schema import LONG
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.pair_splits import blocks_of, pair_across_splits
-from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
-from pcli.spark.stages.split_tables import SplitParts, size_of
-from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_rows
+from pcli.spark.stages.part_writer import PartWriter
+from pcli.spark.stages.read_recording import ReadRecording, tables_of
+from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, size_of
+from pcli.spark.tables.data_files import DataFile, Staging
 
-__all__ = ["MergedFacts", "collect_small_tables", "merge_exchanges", "merge_messages"]
+__all__ = [
+    "SMALL",
+    "BucketFiles",
+    "ClosedFiles",
+    "MergedFacts",
+    "collect_small_tables",
+    "derive_facts",
+    "merge_messages",
+    "small_tables",
+]
 
 _BUCKET_BYTES: Final = 96 << 20
 """Size in bytes of the partials that one task merges. The task needs about twice as much memory."""
 
 _LONG: Final = frozenset({"published", "halves", "consumed", "cumulative", "answered", "ack_halves"})
 """Partials that grow with the traffic."""
+
+SMALL: Final = frozenset(PARTIALS) - _LONG | {"cumulative"}
+"""The partials of which an incremental run keeps the rows of the whole recording, except old rows. The kept cumulative
+ACKs are those that open messages may need."""
 
 _SHUFFLED: Final = ("published", "halves", "consumed")
 """Partials that are shuffled by message id."""
@@ -80,15 +90,29 @@ class MergedFacts:
 
 def collect_small_tables(engine: Engine, staging: Staging, reading: ReadRecording) -> MergedFacts:
     """Collect the small tables and derive the facts; set the duplicate connections of the recording."""
-    small = concat_partials([Partials(*(_all(staging, reading.splits, one.name) for one in fields(Partials)))])
+    return derive_facts(engine, staging, reading, reading.splits, small_tables(staging, reading.splits))
+
+
+def small_tables(staging: Staging, splits: Iterable[SplitParts]) -> Partials:
+    """Return the small tables of splits; the other tables are empty."""
+    return concat_partials([Partials(*(_all(staging, splits, one.name) for one in fields(Partials)))])
+
+
+def derive_facts(
+    engine: Engine, staging: Staging, reading: ReadRecording, splits: Sequence[SplitParts], small: Partials
+) -> MergedFacts:
+    """Derive the facts from the small tables and from the ACKs of ``splits``.
+
+    Set the duplicate connections of the recording.
+    """
     requests = requests_of_bytes(small.forwarded)
     if requests:
-        called = engine.map("settle", partial(_called_acks, staging, requests), reading.splits)
+        called = engine.map("settle", partial(_called_acks, staging, requests), splits)
         small.forwarded = pa.concat_tables([small.forwarded, frames_of_acks(pa.concat_tables(called))])
     facts = collect_facts(small, list(reading.streams.values()))
     facts.forwarded_requests = requests
-    if size_of(reading.splits, "cumulative"):
-        made = engine.map("acks", partial(_summary, staging, engine.share(facts)), reading.splits)
+    if size_of(splits, "cumulative"):
+        made = engine.map("acks", partial(_summary, staging, engine.share(facts)), splits)
         facts.later_acks = later_acks_of(pa.concat_tables([summary for summary, _ in made]))
         facts.odd_acks = pa.concat_tables([odd for _, odd in made])
     reading.duplicate_connections = facts.duplicate_connections
@@ -118,33 +142,115 @@ def _all(staging: Staging, splits: Iterable[SplitParts], name: str) -> pa.Table:
     return pa.concat_tables([PARTIALS[name].empty_table(), *tables])
 
 
+def _no_frames() -> Longs:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class ClosedFiles:
+    """The closed messages of a period in one bucket."""
+
+    files: list[DataFile]
+    entries: pa.Table
+    """Their ids as ENTRIES."""
+    earlier: dict[str, list[Part]]
+    """Their partial rows that are older than the period."""
+    halves: Longs
+    """Their frames in ``halves`` that are older than the period."""
+    sends: list[int]
+    """Their SENDs in RESOLVED."""
+    sequences: dict[tuple[int, int], tuple[int, int]]
+    """The range of the sequence ids of their other SENDs, by connection and producer_id."""
+
+
+@dataclass(slots=True)
+class BucketFiles:
+    """The messages of a bucket."""
+
+    files: list[DataFile]
+    """The files of all messages, or of open messages if there are rules for closing."""
+    chunks: pa.Table
+    """Rows of CONSUMED that belong to chunks."""
+    left: list[MessageRows] = field(default_factory=list)
+    """Messages that need a cumulative ACK of a different bucket."""
+    partials: dict[str, list[Part]] = field(default_factory=dict)
+    """The partial rows of open messages."""
+    halves: Longs = field(default_factory=_no_frames)
+    """Their frames in ``halves``."""
+    closed: list[ClosedFiles] = field(default_factory=list)
+    """The closed messages of each period."""
+
+
 def merge_messages(
     engine: Engine,
     staging: Staging,
     reading: ReadRecording,
     merged_facts: MergedFacts,
     place: int,
-) -> list[DataFile]:
-    """Write the table `messages` of the recording with the index ``place``."""
+    rules: ClosingRules | None = None,
+) -> list[BucketFiles]:
+    """Write the table `messages` of the recording with the index ``place``, separated by ``rules`` if there are any."""
     ranges = send_ranges(merged_facts.small.unpaired)
     pair = partial(_pair_sends, engine.share(merged_facts.facts))
     paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "halves", ranges, pair)
     known = replace(merged_facts.facts, resend_candidates=sum(ambiguous, merged_facts.facts.resend_candidates))
     facts = engine.share(known)
-    resolved = _resolved(engine, staging, reading, MergedFacts(merged_facts.small, known), facts)
+    resolved, candidates = _resolved(engine, staging, reading, MergedFacts(merged_facts.small, known), facts)
+    if rules is not None:
+        resolved = resolved.filter(pc.invert(pc.is_in(resolved["sent_number"], pa.array(rules.closed_sends, LONG))))
     buckets = 1 + size_of(reading.splits, *_SHUFFLED) // _BUCKET_BYTES
     items: list[SplitParts | pa.Table] = [resolved, paired, *reading.splits]
     sizes = [1, 1, *(size_of([split], *_SHUFFLED) for split in reading.splits)]
-    write = _Write(staging, "messages", reading.recording.cluster, place)
-    given = engine.exchange(
-        "merge", partial(_cut, staging, facts, ranges, buckets), items, buckets, partial(_join, write, facts),
-        sizes=sizes,
-    )  # fmt: skip
-    chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one for _, one, _ in given)])
-    left = [message for _, _, some in given for message in some]
+    write = PartWriter(staging, "messages", reading.recording.cluster, place)
+    cut, join = partial(_cut, staging, facts, ranges, buckets), partial(_join, write, facts, engine.share(rules))
+    found = engine.exchange("merge", cut, items, buckets, join, sizes=sizes)
+    chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one.chunks for one in found)])
+    left = [message for one in found for message in one.left]
     exact = replace(known, cumulative_acks=_answers(engine, staging, reading, facts, questions_of(chunks, left, known)))
     rows = messages_of_driver(chunks, left, resolved, exact, write.cluster)
-    return [one for made, _, _ in given for one in made] + write.rows(buckets, rows)
+    rest = BucketFiles(write.rows(buckets, rows), chunks)
+    if rules is not None:
+        _keep_candidates(staging, rest, candidates, rules)
+        _keep_halves(engine, staging, reading.splits, [*found, rest], rules)
+    return [*found, rest]
+
+
+def _keep_candidates(staging: Staging, rest: BucketFiles, candidates: pa.Table, rules: ClosingRules) -> None:
+    """Keep the rows that `resolve_sends` has matched for the next run."""
+    old = candidates.filter(pa.array(newest_numbers("published", candidates) <= rules.frames))
+    single = pc.less(pc.min_element_wise(old["sent_number"], old["receipt_number"]), 0)
+    rest.partials["published"] = PartStorage(staging).keep("published", [old.filter(pc.invert(single))])
+    rest.halves = newest_numbers("halves", old.filter(single))
+
+
+def _keep_halves(
+    engine: Engine, staging: Staging, splits: Sequence[SplitParts], found: list[BucketFiles], rules: ClosingRules
+) -> None:
+    """Keep the rows of ``halves`` of open messages, and those of closed messages that are older than their period."""
+    closed = [one.closed for one in found if one.closed]
+    needed = [np.concatenate([one.halves for one in found])]
+    needed += [np.concatenate([_no_frames(), *(some[at].halves for some in closed)]) for at in range(len(rules.starts))]
+    if not any(len(one) for one in needed):
+        return
+    kept = engine.map("halves", partial(_halves_of, staging, engine.share(needed)), splits)
+    of_open, *of_periods = ([part for parts in some for part in parts] for some in zip(*kept, strict=True))
+    rest = found[-1]
+    rest.partials["halves"] = of_open
+    rest.closed = [
+        ClosedFiles([], ENTRIES.empty_table(), {"halves": parts}, _no_frames(), [], {}) for parts in of_periods
+    ]
+
+
+def _halves_of(staging: Staging, needed: Shared[list[Longs]], split: SplitParts) -> list[list[Part]]:
+    """Return the rows of ``halves`` with these frames, for each item of ``needed``."""
+    tables, storage = list(tables_of(staging, split, "halves")), PartStorage(staging)
+    numbers = [newest_numbers("halves", table) for table in tables]
+    return [
+        storage.keep(
+            "halves", [table.filter(pa.array(np.isin(of, one))) for table, of in zip(tables, numbers, strict=True)]
+        )
+        for one in needed.value
+    ]
 
 
 def _answers(
@@ -173,11 +279,14 @@ def _pair_sends(facts: Shared[RecordingFacts], halves: pa.Table) -> tuple[pa.Tab
 
 def _resolved(
     engine: Engine, staging: Staging, reading: ReadRecording, merged_facts: MergedFacts, facts: Shared[RecordingFacts]
-) -> pa.Table:
+) -> tuple[pa.Table, pa.Table]:
+    """Return RESOLVED, and the rows of PUBLISHED and ``halves`` that were matched with it."""
     back = [PARTIALS["published"].empty_table()]
     if merged_facts.facts.resend_candidates:
         back += engine.map("settle", partial(_called_back, staging, facts), reading.splits)
-    return resolve_sends(merged_facts.small, pa.concat_tables(back), merged_facts.facts, list(reading.streams.values()))
+    candidates = pa.concat_tables(back)
+    resolved = resolve_sends(merged_facts.small, candidates, merged_facts.facts, list(reading.streams.values()))
+    return resolved, candidates
 
 
 def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitParts) -> pa.Table:
@@ -202,8 +311,12 @@ def _cut(
         yield from _blocks_by_place("resolved", 0, item, buckets)
         return
     halves = (ranges.sends_outside(table) for table in tables_of(staging, item, "halves"))
-    for table in chain(tables_of(staging, item, "published"), tables_of(staging, item, "paired"), halves):
-        yield from _blocks_by_place("published", item.split + 1, separate_candidates(table, facts.value)[0], buckets)
+    for kind, tables in (
+        ("published", tables_of(staging, item, "published")),
+        ("halves", chain(tables_of(staging, item, "paired"), halves)),
+    ):
+        for table in tables:
+            yield from _blocks_by_place(kind, item.split + 1, separate_candidates(table, facts.value)[0], buckets)
     for table in tables_of(staging, item, "consumed"):
         yield from _blocks_by_place("consumed", item.split + 1, table, buckets)
     for table in tables_of(staging, item, "cumulative"):
@@ -216,81 +329,63 @@ def _blocks_by_place(kind: str, rank: int, table: pa.Table, buckets: int) -> Ite
     yield from blocks_of(kind, rank, table, table["place"].to_numpy() % buckets, buckets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """A writer for the parts of a table."""
-
-    staging: Staging
-    table: str
-    cluster: str
-    place: int
-
-    def rows(self, number: int, rows: pa.Table) -> list[DataFile]:
-        """Write a part."""
-        return write_rows(self.staging, TABLES[self.table], part_number(self.place, number), rows)
-
-
 _KINDS: Final = {
+    "halves": PARTIALS["halves"],
     "published": PARTIALS["published"],
     "consumed": PARTIALS["consumed"],
     "resolved": RESOLVED,
     "cumulative": PARTIALS["cumulative"],
 }
-"""The kinds of rows, in the order of the arguments of `merge_bucket`."""
 
 
 def _join(
-    write: _Write, facts: Shared[RecordingFacts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
-) -> tuple[list[DataFile], pa.Table, list[MessageRows]]:
-    """Write the messages of a bucket; return the written files and what the driver completes."""
+    write: PartWriter,
+    facts: Shared[RecordingFacts],
+    rules: Shared[ClosingRules | None],
+    bucket: int,
+    rows: Iterator[tuple[str, pa.RecordBatch]],
+) -> BucketFiles:
+    """Write the messages of a bucket."""
     batches: dict[str, list[pa.RecordBatch]] = {kind: [] for kind in _KINDS}
     for kind, batch in rows:
         batches[kind].append(pa.RecordBatch.from_arrays(batch.columns, schema=_KINDS[kind]))
-    tables = (pa.Table.from_batches(batches.pop(kind), schema) for kind, schema in _KINDS.items())
-    published, consumed, resolved, cumulative = tables
-    merged = merge_bucket(published, consumed, resolved, cumulative, facts.value, write.cluster)
-    return write.rows(bucket, merged.messages), merged.chunks, merged.left
+    tables = {kind: pa.Table.from_batches(batches.pop(kind), schema) for kind, schema in _KINDS.items()}
+    published = pa.concat_tables([tables["halves"], tables["published"]])
+    resolved, cumulative = tables.pop("resolved"), tables.pop("cumulative")
+    merged = merge_bucket(published, tables["consumed"], resolved, cumulative, facts.value, write.cluster)
+    if rules.value is None:
+        return BucketFiles(write.rows(bucket, merged.messages), merged.chunks, merged.left)
+    return _separated(write, bucket, merged, tables, resolved, rules.value)
 
 
-def merge_exchanges(
-    engine: Engine,
-    staging: Staging,
-    reading: ReadRecording,
-    merged_facts: MergedFacts,
-    place: int,
-) -> list[DataFile]:
-    """Write the table `exchanges` of the recording with the index ``place``."""
-    facts, streams = merged_facts.facts, list(reading.streams.values())
-    ranges = ack_ranges(merged_facts.small.unpaired)
-    pair = partial(_pair_acks, facts.forwarded_requests)
-    paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "ack_halves", ranges, pair)
-    called = [frames_of_acks(one) for one in ambiguous]
-    small = replace(merged_facts.small, forwarded=pa.concat_tables([merged_facts.small.forwarded, *called]))
-    few = exchanges_of_requests(small, facts, streams, reading.recording.cluster)
-    write = _Write(staging, "exchanges", reading.recording.cluster, place)
-    shared = engine.share((facts, streams))
-    items = [paired, *reading.splits]
-    sizes = [size_of([split], "answered", "ack_halves", "paired") for split in items]
-    made = engine.map("exchanges", partial(_acks, write, shared, ranges), items, sizes=sizes)
-    return [one for some in made for one in some] + write.rows(len(items), few)
+def _separated(
+    write: PartWriter,
+    bucket: int,
+    merged: MergedBucket,
+    tables: dict[str, pa.Table],
+    resolved: pa.Table,
+    rules: ClosingRules,
+) -> BucketFiles:
+    """Write the open and the closed messages of a bucket, and the partial rows that the next run needs."""
+    storage = PartStorage(write.staging)
+    one = separate(merged.messages, tables, resolved, pa.concat_tables([merged.chunks, _rows_of(merged.left)]), rules)
+    closed = [
+        ClosedFiles(
+            write.rows(bucket, some.messages), some.entries, _stored(storage, some.earlier), some.halves, some.sends,
+            some.sequences,
+        )
+        for some in one.closed
+    ]  # fmt: skip
+    files, partials = write.rows(bucket, one.messages), _stored(storage, one.partials)
+    return BucketFiles(files, merged.chunks, merged.left, partials, one.halves, closed)
 
 
-def _pair_acks(requests: RequestIds, halves: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return pairs and ACKs without a response, and the rows that `exchanges_of_requests` must match."""
-    made = pair_acks(separate_requests(halves, requests)[0])
-    return pa.concat_tables([made.answered, made.alone]), made.ambiguous
+def _rows_of(left: list[MessageRows]) -> pa.Table:
+    """Return the rows of CONSUMED of messages that the driver completes."""
+    schema = PARTIALS["consumed"]
+    rows = [{name: row[name] for name in schema.names} for one in left for row in one.consumed]
+    return pa.Table.from_pylist(rows, schema)
 
 
-def _acks(
-    write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], ranges: AckRanges, split: SplitParts
-) -> list[DataFile]:
-    """Write the rows of ACKs of a split, or of the paired ACKs of different splits."""
-    facts, streams = shared.value
-    staging = write.staging
-    halves = (
-        separate_requests(ranges.outside(table), facts.forwarded_requests)[0]
-        for table in tables_of(staging, split, "ack_halves")
-    )
-    tables = chain(tables_of(staging, split, "answered"), tables_of(staging, split, "paired"), halves)
-    rows = [exchanges_of_acks(table, facts, streams, write.cluster) for table in tables]
-    return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *rows]))
+def _stored(storage: PartStorage, tables: dict[str, pa.Table]) -> dict[str, list[Part]]:
+    return {name: storage.keep(name, [table]) for name, table in tables.items()}

@@ -108,7 +108,7 @@ def observe_recording(
     tables = _observed(engine, staging, reading)
     if "findings" in required:
         findings = tables["findings"]
-        places = places_of_evidence(engine, staging, reading, findings, cut=cut)
+        places = reading.evidence = places_of_evidence(engine, staging, reading, findings, cut=cut)
         tables["findings"] = _table(with_places(findings, places, reading.recording.cluster))
     return [
         made for name in required for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])

@@ -55,7 +55,7 @@ def pair_across_splits(
     size = size_of(splits, name)
     if size <= FEW_BYTES:
         rows = [ranges.inside(one) for split in splits for one in tables_of(staging, split, name)]
-        made, rest = pair(pa.concat_tables(rows))
+        made, rest = pair(pa.concat_tables([PARTIALS[name].empty_table(), *rows]))
         found.tables["paired"] = PartStorage(staging, 2 * FEW_BYTES).keep("paired", [made])
         return found, [rest]
     buckets = 1 + size // _BUCKET_BYTES

@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.lifecycles.partial_renumbering import renumber_table
+from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine, Progress
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.request import Request, RequiredData
+from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.read_in_parallel import ParallelReading, read_in_parallel
 from pcli.spark.stages.read_sequentially import ReadInOrder, read_in_order
@@ -49,6 +51,10 @@ class ReadRecording:
     observed: KeptObservations | None = None
     """The states of the groups that the observation continues, then those that it has reached before the end of the
     recording; None if the run is not incremental."""
+    lifecycles: KeptLifecycles | None = None
+    """The state of messages and requests after the last run, then of this run; None if the run is not incremental."""
+    evidence: dict[int, FramePlace] = field(default_factory=dict)
+    """The positions of the frames that findings name, by number: of the last run, then of this run."""
 
 
 def read_recording(

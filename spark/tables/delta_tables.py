@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, create_table_with_add_actions
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.catalog import Table
@@ -62,16 +62,18 @@ def commit_files(
     number: int,
     *,
     log_days: int,
-    append: bool = False,
+    replaced: Collection[str] | None = None,
 ) -> int:
-    """Replace the content of a table by these files, or add the files to it. Return the new version of the table.
+    """Replace files of a table by these files. Return the new version of the table.
 
     ``current`` is the table that the run has seen at its start, or None if there was none; ``number`` is the number of
-    the run. The log of a new table keeps its entries for ``log_days``. Raise LocalError if another writer has committed
-    since then, or if the log cannot be written.
+    the run. The log of a new table keeps its entries for ``log_days``. ``replaced`` contains the paths of the replaced
+    files in the folder of the table; None for all files. Raise LocalError if another writer has committed since then,
+    or if the log cannot be written.
     """
     uri, options = _location(staging.store, table.name)
     actions: list[Any] = [_action(file) for file in files]
+    actions += [_removal(path) for path in replaced or ()]
     properties = CommitProperties(
         custom_metadata={RUN_METADATA: staging.run}, app_transactions=[Transaction(_APPLICATION, number)]
     )
@@ -93,7 +95,7 @@ def commit_files(
                 commit_properties=properties,
             )
             return 0
-        mode = "append" if append else "overwrite"
+        mode = "overwrite" if replaced is None else "append"
         partition_by = list(table.partition)
         current.create_write_transaction(actions, mode, schema, partition_by, commit_properties=properties)
         current.update_incremental()
@@ -118,6 +120,10 @@ def file_paths(store: Store, name: str, table: DeltaTable) -> list[str]:
 def _action(file: DataFile) -> AddAction:
     modified_ms = int(time.time() * 1000)
     return AddAction(file.path, file.bytes, dict(file.partition), modified_ms, data_change=True, stats=file.statistics)
+
+
+def _removal(path: str) -> RemoveAction:
+    return RemoveAction(path, data_change=True, deletion_timestamp=int(time.time() * 1000))
 
 
 def _logged(schema: pa.Schema) -> pa.Schema:

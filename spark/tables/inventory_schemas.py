@@ -14,6 +14,7 @@ STATUSES: Final = {
     "read": "read to its end",
     "partly": "damaged or truncated (everything before the damage was read)",
     "unreadable": "not opened or not read because of an error",
+    "late": "not read, because an incremental run has final rows of later files (`--horizon`)",
     "not a capture": "neither pcap nor pcapng, compressed or not",
 }
 """File statuses and their meanings."""

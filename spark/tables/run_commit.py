@@ -44,6 +44,7 @@ from pcli.spark.tables.delta_tables import (
     RUN_METADATA,
     commit_files,
     delta_errors,
+    file_paths,
     open_delta,
     versions_since,
 )
@@ -92,18 +93,21 @@ class OpenRun:
         request: Mapping[str, Any],
         state: Mapping[str, str] | None = None,
         keep_days: float = KEEP_DAYS,
+        replaced: Mapping[str, Sequence[DataFile]] | None = None,
     ) -> Run:
         """Commit these files as the tables; return the completed run.
 
         ``tables`` are all requested tables, including empty tables. ``state`` contains the current and the final path
-        of each file for the next run. The logs of new tables keep their entries for ``keep_days`` and one day. Raise
-        LocalError if a different run has committed since this run began.
+        of each file for the next run. The logs of new tables keep their entries for ``keep_days`` and one day.
+        ``replaced`` contains the replaced files of the tables of which the run keeps all other files. Raise LocalError
+        if a different run has committed since this run began.
         """
         files = list(made)
         state = state or {}
-        versions = [
-            self._commit(table, [file for file in files if file.table == table.name], keep_days) for table in tables
-        ]
+        versions = []
+        for table in tables:
+            own = [file for file in files if file.table == table.name]
+            versions.append(self._commit(table, own, keep_days, (replaced or {}).get(table.name)))
         for path, target in state.items():
             if path != target:
                 self.staging.store.move(path, target)
@@ -130,11 +134,36 @@ class OpenRun:
             _remove_work(store, self.staging.run)
         return run
 
-    def _commit(self, table: Table, files: list[DataFile], keep_days: float) -> TableVersion:
+    def _commit(
+        self, table: Table, files: list[DataFile], keep_days: float, replaced: Sequence[DataFile] | None = None
+    ) -> TableVersion:
         found, number, log_days = self.found[table.name], self.base.run + 1, math.ceil(keep_days) + 1
-        version = commit_files(self.staging, table, found, files, number, log_days=log_days)
         sizes = sum(file.rows for file in files), sum(file.bytes for file in files), len(files)
-        return TableVersion(table.name, version, *sizes)
+        before = self.base.table(table.name)
+        if found is None or before is None or replaced is None:
+            version = commit_files(self.staging, table, found, files, number, log_days=log_days)
+            return TableVersion(table.name, version, *sizes)
+        paths = [file.path for file in replaced]
+        self._restore_files(table.name, found, paths, before.version)
+        version = commit_files(self.staging, table, found, files, number, log_days=log_days, replaced=paths)
+        kept = (
+            before.rows - sum(file.rows for file in replaced),
+            before.bytes - sum(file.bytes for file in replaced),
+            before.files - len(replaced),
+        )
+        return TableVersion(table.name, version, *(one + other for one, other in zip(kept, sizes, strict=True)))
+
+    def _restore_files(self, name: str, table: DeltaTable, paths: Collection[str], version: int) -> None:
+        """Restore the files of a table's ``version`` if a different program has merged any of these files.
+
+        The rows do not change.
+        """
+        store = self.staging.store
+        if {f"{name}/{path}" for path in paths} <= set(file_paths(store, name, table)):
+            return
+        with delta_errors(store, name):
+            table.restore(version)
+            table.update_incremental()
 
     def abandon(self) -> None:
         """Leave the tables as they were before the run, unless it is complete."""

@@ -100,7 +100,7 @@ def add_run(staging: Staging, run: Run) -> None:
         raise LocalError(f"{staging.store.path(RUNS.name)}: {CONFLICT}")
     row = asdict(run) | {"request": json.dumps(run.request)}
     files = write_rows(staging, RUNS, 0, pa.Table.from_pylist([row], RUNS.schema))
-    commit_files(staging, RUNS, current, files, run.run, log_days=_LOG_DAYS, append=True)
+    commit_files(staging, RUNS, current, files, run.run, log_days=_LOG_DAYS, replaced=())
 
 
 def read_runs(store: Store) -> list[Run]:

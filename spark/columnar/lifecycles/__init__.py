@@ -15,6 +15,8 @@ These are the stages in the order of the data flow. partial_tables.py defines th
    entry_history, non_persistent_messages, chunked_messages for all other messages; state_certainty).
 5. `exchanges_of_requests` once, and `exchanges_of_acks` for each table ``answered`` (exchange_rows). `pair_acks`
    matches ACKs and responses of different splits (unpaired_acks).
+6. In incremental runs, closed_messages separates messages that need not be merged again, and settled_facts determines
+   whether this is still valid.
 
 All functions are pure. Tests compare the results with the lifecycles of pcli.codec.observe.tracking.
 """

@@ -35,6 +35,7 @@ EVIDENCE: Final[dict[str, str]] = {
     "weak_sync": "a connection that concerns the message was decoded from the middle, after a search",
     "capture_start": "the lifecycle of the message, or a connection that concerns it, began before the capture",
     "capture_end": "the capture ended before the lifecycle of the message was complete",
+    "late": "the frames were read when the message was older than `--horizon`; its earlier frames are in another row",
 }
 """Reliability of the ``state`` of a row: the first reason in this order that applies; ``complete`` if none applies."""
 

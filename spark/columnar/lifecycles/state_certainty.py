@@ -36,7 +36,7 @@ __all__ = [
     "evidence_of_unstored",
 ]
 
-EVIDENCE_WORDS: Final = list(EVIDENCE)
+EVIDENCE_WORDS: Final = [word for word in EVIDENCE if word != "late"]
 _COMPLETE, _GAP, _WEAK, _START, _END = range(5)
 FAR: Final = np.iinfo(np.int64).max
 _OPEN_STATES: Final = ("stored", "never_delivered", "non_persistent")

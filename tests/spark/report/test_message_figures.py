@@ -108,7 +108,7 @@ def test_unacknowledged_messages_by_evidence(stored: StoredTables) -> None:
     for place, row in enumerate(rows):
         row["evidence"] = list(EVIDENCE)[place % len(EVIDENCE)]
         for one in row["deliveries"]:
-            one["unacked"] = place % 3
+            one["unacked"] = place // len(EVIDENCE) % 3
     table = pa.Table.from_pylist(rows, whole.schema)
     found = gather(table.to_batches(max_chunksize=7), span_of(stored))
     wanted: dict[str, Counter[str]] = {}

@@ -375,14 +375,15 @@ def test_the_state_does_not_grow_with_runs(tmp_path, parts, captures):
 
 
 def test_files_of_earlier_runs_are_removed(tmp_path, parts, captures, monkeypatch):
-    """Each run writes all rows again, so the files of all runs would grow with the square of their number."""
+    """Each run replaces the files with open rows."""
     monkeypatch.setattr("pcli.spark.analysis._VACUUM_RUNS", 2)
-    counts = []
-    for part in parts:
+    for number, part in enumerate(parts, 1):
         shutil.copy2(part, captures)
         run(captures, tmp_path / "out", incremental=True)
-        counts.append(sum(1 for _ in (tmp_path / "out" / "messages").rglob("*.parquet")))
-    assert counts[1::2] == [2] * (len(parts) // 2)
+        if number % 2 == 0:
+            stored = [StoredTables(str(tmp_path / "out"), run=one) for one in (number - 1, number)]
+            there = {str(path) for path in (tmp_path / "out" / "messages").rglob("*.parquet")}
+            assert there == {path for one in stored for path in one.files("messages")}
     assert [one.run for one in read_runs(open_store(str(tmp_path / "out")))][-2:] == [len(parts) - 1, len(parts)]
 
 

@@ -66,8 +66,8 @@ def run(captures, out, *, incremental=True):
     analyze(Request((str(captures),), str(out), only=only, incremental=incremental), InProcess())
 
 
-def run_killed(captures, out, step, calls):
-    """Run until this call of a step, where the process is killed: nothing is undone."""
+def run_killed(run, step, calls):
+    """Call ``run`` until this call of a step, where the process is killed: nothing is undone."""
     whole = getattr(*step)
     left = calls
 
@@ -82,7 +82,7 @@ def run_killed(captures, out, step, calls):
         patch.setattr(*step, killed)
         patch.setattr(OpenRun, "abandon", lambda _: None)
         try:
-            run(captures, out)
+            run()
         except Killed:
             return
 
@@ -114,7 +114,8 @@ def test_rows_equal_those_of_one_run(small_captures, tmp_path_factory, data):
             order = order[size:]
             step = data.draw(st.sampled_from((None, *STEPS)), label="killed at")
             if step is not None:
-                run_killed(captures, folder / "out", step, data.draw(st.integers(1, 9), label="call"))
+                kill_at = data.draw(st.integers(1, 9), label="call")
+                run_killed(lambda: run(captures, folder / "out"), step, kill_at)
             run(captures, folder / "out")
         run(captures, folder / "whole", incremental=False)
     got, wanted = rows(folder / "out"), rows(folder / "whole")

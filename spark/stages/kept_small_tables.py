@@ -1,0 +1,67 @@
+"""The small tables that an incremental run keeps, without old rows that later rows do not need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.spark.columnar.lifecycles.partial_tables import ROLES
+
+__all__ = ["without_old_rows"]
+
+_LASTING: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
+"""Roles of frames that are kept as long as the recording."""
+
+
+def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: int) -> dict[str, pa.Table]:
+    """Return small tables, which have a column ``split``, without old rows.
+
+    ``forgotten`` is the number of splits that are older than twice the horizon. ``first_open`` is the first frame of
+    all partial rows of open messages, which may need later cumulative ACKs.
+    """
+    found = dict(known)
+    if "forwarded" in known:
+        role = pc.bit_wise_and(known["forwarded"]["role"], _LASTING)
+        found["forwarded"] = _kept(known["forwarded"], forgotten, pc.not_equal(role, 0))
+    for name in known.keys() & {"sessions", "unpaired"}:
+        found[name] = known[name].filter(pc.greater_equal(known[name]["split"], forgotten))
+    if "cumulative" in known:
+        needed = pc.greater_equal(known["cumulative"]["number"], first_open)
+        found["cumulative"] = _kept(known["cumulative"], forgotten, needed)
+    if "events" in known:
+        found["events"] = _kept(known["events"], forgotten, _needed_events(known["events"]))
+    if "ledgers" in known:
+        found["ledgers"] = _first_of(known["ledgers"], ["stream", "owner_id", "produces", "ledger"], "number")
+    if "labels" in known:
+        found["labels"] = _first_of(known["labels"], ["id", "text"], "split")
+    return found
+
+
+def _kept(table: pa.Table, first: int, needed: pa.Array) -> pa.Table:
+    """Return the rows of the splits from ``first`` on, and the needed rows."""
+    return table.filter(pc.or_(pc.greater_equal(table["split"], first), needed))
+
+
+def _needed_events(events: pa.Table) -> pa.Array:
+    """Return a mask of the events except for marks of the last frame in a split that a later mark follows."""
+    marks = pc.equal(events["kind"], "last").to_numpy()
+    side = events["stream"].to_numpy() * 2 + events["from_client"].to_numpy()
+    number = events["number"].to_numpy()
+    order = np.lexsort((number, side, marks))
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = (side[order][1:] != side[order][:-1]) | (marks[order][1:] != marks[order][:-1])
+    needed = ~marks
+    needed[order[last]] = True
+    return pa.array(needed)
+
+
+def _first_of(table: pa.Table, keys: list[str], order: str) -> pa.Table:
+    """Return the first row of each key, in order of ``order``."""
+    rest = [name for name in table.column_names if name not in keys]
+    table = table.sort_by([(order, "ascending")])
+    found = table.group_by(keys, use_threads=False).aggregate([(name, "first") for name in rest])
+    return found.rename_columns([name.removesuffix("_first") for name in found.column_names]).select(table.column_names)

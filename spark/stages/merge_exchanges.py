@@ -1,0 +1,128 @@
+"""The table `exchanges`, from the partials of all splits.
+
+Rules of this file
+1. ACKs with a request id and a response in the same split, or in a different split, are rows of columns. The driver
+   matches all other requests frame by frame.
+2. An incremental run writes each ACK with a response in the same split once. All other requests are matched on the
+   driver, because the rows of ``ack_halves`` of one batch are few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.codec.capture.frames import Stream
+from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.unpaired_acks import (
+    AckRanges,
+    RequestIds,
+    ack_ranges,
+    frames_of_acks,
+    pair_acks,
+    separate_requests,
+)
+from pcli.spark.engine import Engine, Shared
+from pcli.spark.stages.merge_lifecycles import MergedFacts
+from pcli.spark.stages.pair_splits import pair_across_splits
+from pcli.spark.stages.part_writer import PartWriter
+from pcli.spark.stages.read_recording import ReadRecording, tables_of
+from pcli.spark.stages.split_tables import SplitParts, size_of
+from pcli.spark.tables.data_files import DataFile, Staging
+
+__all__ = ["exchanges_of_halves", "merge_acks", "merge_exchanges", "write_exchanges"]
+
+
+def merge_exchanges(
+    engine: Engine,
+    staging: Staging,
+    reading: ReadRecording,
+    merged_facts: MergedFacts,
+    place: int,
+) -> list[DataFile]:
+    """Write the table `exchanges` of the recording with the index ``place``."""
+    facts, streams = merged_facts.facts, list(reading.streams.values())
+    ranges = ack_ranges(merged_facts.small.unpaired)
+    pair = partial(_pair_acks, facts.forwarded_requests)
+    paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "ack_halves", ranges, pair)
+    called = [frames_of_acks(one) for one in ambiguous]
+    small = replace(merged_facts.small, forwarded=pa.concat_tables([merged_facts.small.forwarded, *called]))
+    few = exchanges_of_requests(small, facts, streams, reading.recording.cluster)
+    write = PartWriter(staging, "exchanges", reading.recording.cluster, place)
+    shared = engine.share((facts, streams))
+    items = [paired, *reading.splits]
+    sizes = [size_of([split], "answered", "ack_halves", "paired") for split in items]
+    made = engine.map("exchanges", partial(_acks, write, shared, ranges), items, sizes=sizes)
+    return [one for some in made for one in some] + write.rows(len(items), few)
+
+
+def _pair_acks(requests: RequestIds, halves: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return pairs and ACKs without a response, and the rows that `exchanges_of_requests` must match."""
+    made = pair_acks(separate_requests(halves, requests)[0])
+    return pa.concat_tables([made.answered, made.alone]), made.ambiguous
+
+
+def _acks(
+    write: PartWriter, shared: Shared[tuple[RecordingFacts, list[Stream]]], ranges: AckRanges, split: SplitParts
+) -> list[DataFile]:
+    """Write the rows of ACKs of a split, or of the paired ACKs of different splits."""
+    facts, streams = shared.value
+    staging = write.staging
+    halves = (
+        separate_requests(ranges.outside(table), facts.forwarded_requests)[0]
+        for table in tables_of(staging, split, "ack_halves")
+    )
+    tables = chain(tables_of(staging, split, "answered"), tables_of(staging, split, "paired"), halves)
+    rows = [exchanges_of_acks(table, facts, streams, write.cluster) for table in tables]
+    return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *rows]))
+
+
+def write_exchanges(staging: Staging, reading: ReadRecording, place: int, rows: pa.Table) -> list[DataFile]:
+    """Write rows of `exchanges` that are not ACKs of one split."""
+    return PartWriter(staging, "exchanges", reading.recording.cluster, place).rows(0, rows)
+
+
+def merge_acks(
+    engine: Engine, staging: Staging, reading: ReadRecording, facts: RecordingFacts, place: int
+) -> list[list[DataFile]]:
+    """Write the rows of `exchanges` for ACKs with a response in the same split; return the files of each split."""
+    write = PartWriter(staging, "exchanges", reading.recording.cluster, place)
+    shared = engine.share((facts, list(reading.streams.values())))
+    sizes = [size_of([split], "answered") for split in reading.splits]
+    return engine.map("exchanges", partial(_answered, write, shared), reading.splits, sizes=sizes)
+
+
+def _answered(
+    write: PartWriter, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts
+) -> list[DataFile]:
+    facts, streams = shared.value
+    tables = tables_of(write.staging, split, "answered")
+    rows = [exchanges_of_acks(table, facts, streams, write.cluster) for table in tables]
+    return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *rows]))
+
+
+def exchanges_of_halves(
+    reading: ReadRecording, merged_facts: MergedFacts, halves: pa.Table
+) -> tuple[pa.Table, pa.Table]:
+    """Return EXCHANGES of all requests except for ACKs with a response in the same split.
+
+    ``halves`` are the ACKs and responses without a counterpart in their split. Also return the rows of ``halves`` that
+    later frames may concern: a response that precedes all ACKs with its id is ignored.
+    """
+    small, facts, streams = merged_facts.small, merged_facts.facts, list(reading.streams.values())
+    ranges = ack_ranges(small.unpaired)
+    plain, called = separate_requests(halves, facts.forwarded_requests)
+    made = pair_acks(ranges.inside(plain))
+    small = replace(small, forwarded=pa.concat_tables([small.forwarded, frames_of_acks(made.ambiguous)]))
+    few = exchanges_of_requests(small, facts, streams, reading.recording.cluster)
+    acks = pa.concat_tables([made.answered, made.alone, ranges.outside(plain)])
+    rows = pa.concat_tables([few, exchanges_of_acks(acks, facts, streams, reading.recording.cluster)])
+    responses = pa.concat_tables([called, made.ambiguous])
+    responses = responses.filter(pc.less(responses["asked_number"], 0))
+    return rows, pa.concat_tables([halves.filter(pc.greater_equal(halves["asked_number"], 0)), responses])

@@ -1,0 +1,290 @@
+"""--incremental: acknowledged messages are closed, and frames that concern closed messages change their rows.
+
+The mini-broker plays the conversations in virtual time. Each capture is one file and one batch.
+"""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from deltalake import DeltaTable
+
+from pcli.codec.capture import Packet, PcapngWriter, read_packets
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.stages import merge_incrementally
+from pcli.spark.tables.stored_tables import StoredTables
+from tests.codec.observe.conftest import START, Scene
+
+TABLES = ("messages", "exchanges", "permits")
+HOUR_MS = 3_600_000
+
+
+class Recording:
+    """A scene whose capture is rotated, and the tables of its files."""
+
+    def __init__(self, folder, **settings):
+        self.scene = Scene(**settings)
+        self.folder, self.cuts = folder, []
+        self.captures = folder / "captures"
+        self.captures.mkdir()
+        self.client = self.scene.actor()
+        self.client.producer()
+
+    def rotate(self):
+        """Begin a new file."""
+        self.scene.wait(1000)
+        self.cuts.append(self.scene.now * 1_000_000)
+        self.scene.wait(1000)
+
+    def files(self):
+        """Return the packets of each file."""
+        with self.scene.write(self.folder / "whole.pcapng").open("rb") as file:
+            packets = [item for item in read_packets([("", file)]) if isinstance(item, Packet)]
+        edges = [0, *self.cuts, 1 << 62]
+        return [[one for one in packets if since <= one.time_ns < until] for since, until in pairwise(edges)]
+
+    def write(self, number, packets):
+        with (self.captures / f"part_{number:03}.pcapng").open("wb") as file:
+            writer = PcapngWriter(file)
+            for packet in packets:
+                writer.packet(packet)
+
+    def run(self, out, *, incremental=True, horizon_s=86_400):
+        request = Request((str(self.captures),), str(self.folder / out), only=TABLES)
+        return analyze(replace(request, incremental=incremental, horizon_s=horizon_s), InProcess())
+
+    def batches(self, **more):
+        """Run a batch for each file; return the summaries."""
+        summaries = []
+        for number, packets in enumerate(self.files()):
+            self.write(number, packets)
+            summaries.append(self.run("out", **more))
+        return summaries
+
+    def rows(self, out, name="messages"):
+        rows = StoredTables(str(self.folder / out)).read(name).to_pylist()
+        return sorted(rows, key=lambda row: json.dumps(row, default=repr))
+
+    def check(self):
+        """Assert that the rows equal those of one run."""
+        self.run("whole", incremental=False)
+        for name in TABLES:
+            assert self.rows("out", name) == self.rows("whole", name)
+
+
+@pytest.fixture
+def recording(tmp_path):
+    return Recording(tmp_path)
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """The numbers of rows of ``published`` in all runs that merged all rows within the horizon."""
+    runs = []
+    merged = merge_incrementally._Run._all_rows
+
+    def noted(run):
+        runs.append(len(run._splits))
+        return merged(run)
+
+    monkeypatch.setattr(merge_incrementally._Run, "_all_rows", noted)
+    return runs
+
+
+def publish(client, number):
+    send = pb.CommandSend(producer_id=1, sequence_id=number, num_messages=1)
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=START + number)
+    client(send, entry=push_entry(metadata, b"message"))
+
+
+def publish_and_ack(client, numbers):
+    """Publish messages, which the client receives and acknowledges."""
+    for number in numbers:
+        before = len(client.messages)
+        publish(client, number)
+        for message in client.messages[before:]:
+            client.ack(message.message_id, consumer_id=message.consumer_id)
+
+
+def test_a_batch_replaces_only_the_files_with_open_rows(recording, whole):
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+    publish_and_ack(recording.client, range(1, 10))
+    publish(recording.client, 10)
+    recording.rotate()
+    publish_and_ack(recording.client, range(11, 20))
+    recording.rotate()
+    recording.client.ack(recording.client.messages[9].message_id)
+    recording.batches()
+    runs = [StoredTables(str(recording.folder / "out"), run=number) for number in (1, 2, 3)]
+    first, second, third = (set(run.files("messages")) for run in runs)
+    assert [len(one) for one in (first, first & second, second & third)] == [2, 1, 2]
+    assert [row["state"] for row in recording.rows("out")].count("acked") == 19
+    assert not whole
+    recording.check()
+
+
+def seek(recording):
+    recording.client(pb.CommandSeek(consumer_id=1, message_id=recording.client.messages[2].message_id))
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+
+
+def subscribe_from_the_beginning(recording):
+    recording.client.subscribe(consumer_id=2, kind="Shared", subscription="late", initialPosition=1)
+    recording.client.flow(1000, consumer_id=2)
+
+
+def acknowledge_again(recording):
+    recording.client.ack(recording.client.messages[1].message_id)
+
+
+def reset_the_cursor(recording):
+    recording.scene.reset_cursor(1)
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+
+
+def publish_again(recording):
+    """Send a message again on a new connection, as a client does that did not receive the receipt."""
+    recording.client.cut()
+    again = recording.scene.actor()
+    again.producer()
+    publish(again, 3)
+
+
+@pytest.mark.parametrize(
+    "later", [seek, subscribe_from_the_beginning, acknowledge_again, reset_the_cursor, publish_again]
+)
+def test_later_frames_of_closed_messages_change_their_rows(recording, whole, later):
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+    publish_and_ack(recording.client, range(1, 6))
+    recording.rotate()
+    publish_and_ack(recording.client, range(6, 9))
+    recording.rotate()
+    later(recording)
+    recording.rotate()
+    recording.scene.actor()
+    recording.batches()
+    assert 3 in whole
+    recording.check()
+
+
+def test_a_gap_of_a_later_subscription_concerns_closed_messages(recording, whole):
+    """The SEND of a message may have been delivered in the gap."""
+    client = recording.client
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    publish_and_ack(client, range(1, 6))
+    recording.rotate()
+    other = recording.scene.actor()
+    other.subscribe(consumer_id=2, kind="Shared", subscription="late")
+    recording.rotate()
+    other.flow(1000, consumer_id=2)
+    publish_and_ack(client, range(6, 20))
+    files = recording.files()
+    lost = [one for one in files[2] if len(one.data) > 100][12:14]
+    for number, packets in enumerate(files):
+        recording.write(number, [one for one in packets if one not in lost])
+        recording.run("out")
+    assert {row["evidence"] for row in recording.rows("out")} > {"gap_affected"}
+    recording.check()
+
+
+def test_a_late_file_changes_closed_messages(recording):
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+    for start in (1, 11, 21):
+        publish_and_ack(recording.client, range(start, start + 10))
+        recording.rotate()
+    files = recording.files()
+    for number in (0, 2, 3, 1):
+        recording.write(number, files[number])
+        recording.run("out")
+    recording.check()
+
+
+def test_files_that_another_program_has_merged_are_restored(recording):
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+    for start in (1, 11, 21):
+        publish_and_ack(recording.client, range(start, start + 10))
+        recording.rotate()
+    for number, packets in enumerate(recording.files()):
+        recording.write(number, packets)
+        recording.run("out")
+        table = DeltaTable(str(recording.folder / "out" / "messages"))
+        table.optimize.compact()
+        assert len(table.file_uris()) == 1
+    recording.check()
+
+
+def test_frames_after_the_horizon_are_a_row_of_their_own(recording):
+    """Message 2 was delivered but not acknowledged; the broker delivers it again after three hours."""
+    client = recording.client
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    publish_and_ack(client, (1,))
+    publish(client, 2)
+    for number in (3, 4, 5):
+        recording.rotate()
+        recording.scene.wait(HOUR_MS)
+        publish_and_ack(client, (number,))
+    recording.rotate()
+    client.redeliver(client.messages[1].message_id)
+    client.ack(client.messages[1].message_id)
+    summaries = recording.batches(horizon_s=600)
+    assert [one.late for one in summaries] == [0, 0, 0, 0, 1]
+    rows = [row for row in recording.rows("out") if row["entry"] == 1]
+    assert [(row["evidence"], row["state"], row["producer"]["sent_ns"] is None) for row in rows] == [
+        ("capture_end", "unacked", False),
+        ("late", "acked", True),
+    ]
+    recording.run("whole", incremental=False)
+    others = [row for row in recording.rows("whole") if row["entry"] != 1]
+    assert [row for row in recording.rows("out") if row["entry"] != 1] == others
+
+
+def test_a_file_before_the_horizon_is_not_read(recording):
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+    for number in range(1, 8):
+        publish_and_ack(recording.client, (number,))
+        recording.rotate()
+        recording.scene.wait(HOUR_MS)
+    files = recording.files()
+    for number in (0, *range(2, 8), 1):
+        recording.write(number, files[number])
+        summary = recording.run("out", horizon_s=3600)
+    assert summary.captures == {"late": 1, "read": 7}
+    captures = StoredTables(str(recording.folder / "out")).read("captures").sort_by("path").to_pylist()
+    assert [row["part"] for row in captures] == [0, None, 1, 2, 3, 4, 5, 6]
+    assert not recording.run("out", horizon_s=3600).changed
+
+
+def test_the_state_does_not_grow_beyond_the_horizon(recording, monkeypatch):
+    """Files with final rows are merged."""
+    monkeypatch.setattr(merge_incrementally, "_MERGED_FILES", 4)
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+    for number in range(20):
+        publish_and_ack(recording.client, range(10 * number, 10 * number + 10))
+        recording.rotate()
+        recording.scene.wait(HOUR_MS)
+    sizes = []
+    for number, packets in enumerate(recording.files()):
+        recording.write(number, packets)
+        recording.run("out", horizon_s=3 * 3600)
+        state = recording.folder / "out" / "_state"
+        sizes.append(sum(path.name.startswith(("published", "consumed", "forwarded")) for path in state.iterdir()))
+    assert max(sizes[10:]) <= max(sizes[:10])
+    rows = recording.rows("out")
+    assert len(StoredTables(str(recording.folder / "out")).files("messages")) < 14
+    recording.run("whole", incremental=False)
+    assert rows == recording.rows("whole")
