@@ -13,7 +13,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pcli.codec.capture.tap_recording import Recording
 from pcli.codec.observe.fields.field_table import all_fields
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_frame
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wireshark import lua_dissector
 
@@ -202,3 +205,71 @@ def test_a_folder_that_is_not_writable_is_one_line(pcli, tmp_path):
     (tmp_path / "file").touch()
     ran = pcli("wireshark", "-o", tmp_path / "file" / "pulsar.lua")
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+
+
+CLIENT, BROKER = ("127.0.0.1", 40000), ("127.0.0.1", 6650)
+CONNECT = push_frame(pb.CommandConnect(client_version="test"))
+
+
+@pytest.fixture
+def sent(dissector, tmp_path):
+    """Run tshark on packets of a client. Return its output, which must not contain an error of Lua."""
+
+    def run(*packets, arguments=()):
+        capture = tmp_path / "sent.pcapng"
+        with capture.open("wb") as file:
+            recording = Recording(file)
+            recording.opened(0, CLIENT, BROKER, 1)
+            for number, data in enumerate((CONNECT, *packets), 2):
+                recording.passed(0, data, number, from_client=True)
+        return tshark(dissector, capture, *arguments).decode()
+
+    return run
+
+
+def fields(*names):
+    return ("-Y", "tcp.len > 0", "-T", "fields", *(word for name in names for word in ("-e", name)))
+
+
+def test_control_characters_of_a_topic_do_not_reach_the_terminal(sent):
+    topic = "a\x1b]0;b\x07\x9b31m\r\n\u202ec\u2066d é"
+    producer = push_frame(pb.CommandProducer(topic=topic, producer_id=1, request_id=1))
+    for arguments in ((), ("-V",)):
+        out = sent(producer, arguments=arguments)
+        assert r"PRODUCER a\x1b]0;b\x07\x9b31m\x0d\x0a\u202ec\u2066d é request 1" in out
+        assert all(line.isprintable() for line in out.splitlines())
+
+
+def test_bytes_that_are_not_utf_8_are_escaped_as_in_dissect(sent):
+    producer = push_frame(pb.CommandProducer(topic="topic é", producer_id=1, request_id=1))
+    out = sent(producer.replace(b"topic", b"\xff\xe0\x80\xc3\xed"), arguments=fields("pulsar.topic", "_ws.col.Info"))
+    assert out.splitlines()[-1] == "\\xff\\xe0\\x80\\xc3\\xed é\tPRODUCER \\xff\\xe0\\x80\\xc3\\xed é request 1"
+
+
+def test_a_large_id_has_the_same_value_in_both_fields(sent):
+    ids = (2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1)
+    closed = [push_frame(pb.CommandCloseProducer(producer_id=1, request_id=one)) for one in ids]
+    out = sent(*closed, arguments=fields("pulsar.request_id", "pulsar.close_producer.request_id"))
+    found = [line.split("\t") for line in out.splitlines()[1:]]
+    assert found == [[str(2**63 - 1)] * 2, [str(-(2**63))] * 2, ["-2", "-2"], ["-1", "-1"]]
+
+
+def test_a_frame_without_a_command_is_malformed(sent):
+    assert "The command is not valid" in sent(join_frame(b""), arguments=("-V",))
+
+
+def test_frames_after_the_end_of_a_frame_are_separated_in_the_info_column(sent):
+    ping = push_frame(pb.CommandPing())
+    out = sent(ping + ping[:9], ping[9:] + ping * 2, arguments=fields("_ws.col.Info"))
+    assert out.splitlines() == ["CONNECT", "PING", "PING, PING, PING"]
+
+
+def test_a_hostile_packet_takes_linear_time(sent):
+    """With quadratic time, this test takes minutes."""
+    ping = push_frame(pb.CommandPing())
+    unknown = join_frame(b"\x08\x88\x01\x08\x08\x08")
+    junk = b"\xff" * 30
+    out = sent(junk + ping * 4900 + junk, unknown * 4500 + junk, arguments=fields("pulsar.skipped", "pulsar.type"))
+    skipped, unknowns = (line.split("\t") for line in out.splitlines()[1:])
+    assert len(bytes.fromhex(skipped[0])) == 2 * len(junk) + 4900 * len(ping)
+    assert unknowns == [junk.hex(), ",".join(["136"] * 4500)]
