@@ -10,33 +10,36 @@ local function signed_64(text)
   return Int64.new(bits:lower(), bits:higher())
 end
 
-local function add_general(tree, row, values, result)
+local function add_general(tree, row, values, about)
   for _, meaning in ipairs(GENERAL) do
     local value = row.ids[meaning] and values[row.ids[meaning]]
-    if value == nil then value = result[meaning] end
+    if value == nil then value = about[meaning] end
     for _, one in ipairs(type(value) == "table" and value or {value}) do
       tree:add(F[meaning], IS_NUMBER[meaning] and signed_64(one) or one):set_generated()
     end
   end
 end
 
-local function add_pair(tree, result)
-  if result.request then
-    tree:add(F.answer_to, result.request.number):set_generated()
-    tree:add(F.request_in, result.request.packet):set_generated()
-    tree:add(F.latency, f_time().value - result.request.time):set_generated()
+local function add_pair(tree, number)
+  local request, response = frames.request[number], frames.response[number]
+  if request then
+    local latency = frames.latency[number]
+    local seconds = latency < 0 and math.ceil(latency / 1e9) or math.floor(latency / 1e9)
+    tree:add(F.answer_to, request):set_generated()
+    tree:add(F.request_in, frames.packet[request]):set_generated()
+    tree:add(F.latency, NSTime.new(seconds, latency - seconds * 1e9)):set_generated()
   end
-  if result.response then
-    tree:add(F.answer_in, result.response.number):set_generated()
-    tree:add(F.response_in, result.response.packet):set_generated()
+  if response then
+    tree:add(F.answer_in, response):set_generated()
+    tree:add(F.response_in, frames.packet[response]):set_generated()
   end
 end
 
-local function summary(name, row, values, result)
+local function summary(name, row, values, about)
   local words = {name}
-  local topic = row and first(row.ids.topic and values[row.ids.topic]) or result.topic
+  local topic = row and first(row.ids.topic and values[row.ids.topic]) or about.topic
   if topic then words[#words + 1] = topic end
-  if result.subscription then words[#words + 1] = "/ " .. result.subscription end
+  if about.subscription then words[#words + 1] = "/ " .. about.subscription end
   for _, meaning in ipairs({"message_id", "sequence_id", "request_id", "error"}) do
     local value = row and first(row.ids[meaning] and values[row.ids[meaning]])
     if value then words[#words + 1] = meaning:gsub("_id", "") .. " " .. value end
@@ -85,20 +88,21 @@ local function dissect_frame(range, length, pinfo, tree, place)
     item:add(F.missing, length - size):set_generated()
     item:add_proto_expert_info(E.cut)
   end
-  local result = results[place]
-  if not result then
-    result = observe(pinfo, row, values, metadata)
-    results[place] = result
+  local frame = numbers[place]
+  if not frame then
+    frame = observe(pinfo, row, values, metadata)
+    numbers[place] = frame
   end
-  item:add(F.number, result.number):set_generated()
-  local sender = item:add(F.from, result.from):set_generated()
+  local from, about = frames.sender[frame], frames.about[frame] or {}
+  item:add(F.number, frame):set_generated()
+  local sender = item:add(F.from, from):set_generated()
   if row then
-    if row.sender ~= "both" and row.sender ~= result.from then sender:add_proto_expert_info(E.direction) end
-    add_general(item, row, values, result)
+    if row.sender ~= "both" and row.sender ~= from then sender:add_proto_expert_info(E.direction) end
+    add_general(item, row, values, about)
     if row.ids.error and values[row.ids.error] then item:add_proto_expert_info(E.refused) end
   end
-  add_pair(item, result)
-  local text = summary(name, row, values, result)
+  add_pair(item, frame)
+  local text = summary(name, row, values, about)
   item:append_text(", " .. text)
   return text
 end

@@ -6,8 +6,10 @@ import json
 import random
 import re
 import shutil
+import ssl
 import subprocess
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
@@ -19,6 +21,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_frame
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wireshark import lua_dissector
+from pcli.minibroker.embedded.self_signed_certificate import create
 
 FIELDS = {field.name: field for field in all_fields()}
 WIRE = {
@@ -273,3 +276,48 @@ def test_a_hostile_packet_takes_linear_time(sent):
     skipped, unknowns = (line.split("\t") for line in out.splitlines()[1:])
     assert len(bytes.fromhex(skipped[0])) == 2 * len(junk) + 4900 * len(ping)
     assert unknowns == [junk.hex(), ",".join(["136"] * 4500)]
+
+
+def test_tls_records_of_the_same_size_in_a_packet_are_different_frames(dissector, tmp_path):
+    """Two CLOSE_PRODUCERs in a packet, then their responses in a packet."""
+    capture, key_log = tmp_path / "tls.pcapng", tmp_path / "keys.log"
+    with capture.open("wb") as file:
+        recording = Recording(file)
+        recording.opened(0, CLIENT, ("127.0.0.1", 6651), 1)
+        client, server, transfer = tls_ends(tmp_path, key_log, recording)
+        for request_id in (1, 2):
+            client.write(push_frame(pb.CommandCloseProducer(producer_id=1, request_id=request_id)))
+        transfer()
+        for request_id in (2, 1):
+            server.write(push_frame(pb.CommandSuccess(request_id=request_id)))
+        transfer()
+    arguments = fields("pulsar.number", "pulsar.answer_to", "_ws.col.Info")
+    out = tshark(dissector, capture, "-o", f"tls.keylog_file:{key_log}", *arguments).decode()
+    closed, succeeded = out.splitlines()[-2:]
+    assert closed.split("\t") == ["1,2", "", "CLOSE_PRODUCER request 1, CLOSE_PRODUCER request 2"]
+    assert succeeded.split("\t") == ["3,4", "2,1", "SUCCESS request 2, SUCCESS request 1"]
+
+
+def tls_ends(folder, key_log, recording):
+    """Return both ends of a TLS connection, and a function that transfers and records what they have written."""
+    made = create(folder, "localhost")
+    accepting, connecting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    accepting.load_cert_chain(made.certificate, made.key)
+    connecting.check_hostname, connecting.verify_mode = False, ssl.CERT_NONE
+    connecting.keylog_filename = str(key_log)
+    received, written = {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}, {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}
+    client = connecting.wrap_bio(received[True], written[True])
+    server = accepting.wrap_bio(received[False], written[False], server_side=True)
+
+    def transfer():
+        for from_client in (True, False):
+            data = written[from_client].read()
+            if data:
+                recording.passed(0, data, 2, from_client=from_client)
+                received[not from_client].write(data)
+
+    for end in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+        transfer()
+    return client, server, transfer
