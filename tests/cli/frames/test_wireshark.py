@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -202,6 +203,14 @@ def test_install_writes_to_the_personal_plugin_folder(pcli, tmp_path, monkeypatc
     if shutil.which("tshark"):
         folders = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=True).stdout
         assert str(written.parent) in folders
+
+
+def test_the_name_of_the_plugin_folder_may_be_other_than_utf_8(pcli, tmp_path, monkeypatch):
+    home = tmp_path / os.fsdecode(b"\xff")
+    monkeypatch.setenv("HOME", str(home))
+    ran = pcli("wireshark", "--install")
+    assert (ran.code, len(ran.err.splitlines())) == (0, 1)
+    assert list(home.rglob("*.lua"))
 
 
 def test_a_folder_that_is_not_writable_is_one_line(pcli, tmp_path):
