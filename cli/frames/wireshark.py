@@ -57,10 +57,10 @@ def _plugin_folder() -> Path:
 
     program = shutil.which("tshark")
     if program is not None:
-        done = subprocess.run([program, "-G", "folders"], capture_output=True, text=True, check=False)  # noqa: S603
-        found = re.search(r"^Personal Lua Plugins:\s*(.+?)\s*$", done.stdout, re.MULTILINE)
+        done = subprocess.run([program, "-G", "folders"], capture_output=True, check=False)  # noqa: S603
+        found = re.search(rb"^Personal Lua Plugins:\s*(.+?)\s*$", done.stdout, re.MULTILINE)
         if found is not None:
-            return Path(found[1])
+            return Path(os.fsdecode(found[1]))
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA", Path.home())) / "Wireshark" / "plugins"
     return Path.home() / ".local" / "lib" / "wireshark" / "plugins"

@@ -1,9 +1,12 @@
 -- Conversations: senders, names behind ids, and requests with their responses, as in codec/observe.
 
-local conversations, results, frame_count = {}, {}, 0
+local conversations, frame_count -- set by pulsar.init
+local frames -- the results: columns indexed by frame number, because a table for each frame takes four times the memory
+local numbers -- frame numbers by place
 
 function pulsar.init()
-  conversations, results, frame_count = {}, {}, 0
+  conversations, frame_count, numbers = {}, 0, {}
+  frames = {sender = {}, packet = {}, about = {}, request = {}, response = {}, latency = {}}
 end
 
 local function conversation_of(stream)
@@ -122,7 +125,7 @@ local function peer_of(conversation, row, values)
   if values.producer_id and row.ids.producer_id then
     local known = conversation.producers[values.producer_id]
     if not known and row.number == SEND then
-      known = {id = values.producer_id, sends = {}}
+      known = {id = values.producer_id, sends = {}, about = {}}
       conversation.producers[values.producer_id] = known
     end
     return known
@@ -134,22 +137,44 @@ end
 local function opened(conversation, row, values)
   if row.name == "PRODUCER" and values.producer_id and values.topic then
     conversation.producers[values.producer_id] =
-      {id = values.producer_id, topic = full_topic(values.topic), producer_name = named(values.producer_name), sends = {}}
+      {id = values.producer_id, topic = full_topic(values.topic), producer_name = named(values.producer_name), sends = {},
+       about = {}}
   elseif row.ids.subscription and row.ids.consumer_id and values.consumer_id and values.topic then
     conversation.consumers[values.consumer_id] = {
       id = values.consumer_id, topic = full_topic(values.topic), subscription = values.subscription,
-      consumer_name = named(values.consumer_name), consumer = true,
+      consumer_name = named(values.consumer_name), consumer = true, about = {},
     }
   end
 end
 
--- Collects what a frame shows; called once for each frame, in order.
+-- Returns what is known about a frame from other frames. Frames of a producer or consumer share the table.
+local function about_of(peer, answered, metadata)
+  if not peer then
+    local producer_name = metadata.producer_name
+    if not answered and not producer_name then return nil end
+    return {topic = answered and answered.topic, subscription = answered and answered.subscription, producer_name = producer_name}
+  end
+  local producer_name = peer.producer_name or metadata.producer_name
+  local shared = peer.about[producer_name or ""]
+  if not shared then
+    shared = {
+      topic = peer.topic, subscription = peer.subscription, consumer_name = peer.consumer_name,
+      producer_name = producer_name, [peer.consumer and "consumer_id" or "producer_id"] = peer.id,
+    }
+    peer.about[producer_name or ""] = shared
+  end
+  return shared
+end
+
+-- Collects what a frame shows and returns its number; called once for each frame, in order.
 local function observe(pinfo, row, values, metadata)
   frame_count = frame_count + 1
   local conversation = conversation_of(f_stream() and f_stream().value or 0)
-  local result = {number = frame_count, from = sender_of(conversation, row, pinfo)}
-  if not row then return result end
-  local request = {number = frame_count, packet = pinfo.number, time = f_time().value, row = row, result = result}
+  local from = sender_of(conversation, row, pinfo)
+  frames.sender[frame_count], frames.packet[frame_count] = from, pinfo.number
+  if not row then return frame_count end
+  local time = f_time().value
+  local request = {number = frame_count, seconds = time.secs, nanoseconds = time.nsecs, row = row}
   opened(conversation, row, values)
   local peer = peer_of(conversation, row, values)
   request.peer = peer
@@ -157,21 +182,20 @@ local function observe(pinfo, row, values, metadata)
   if row.number == SEND or row.number == SEND_RECEIPT or row.number == SEND_ERROR then
     answered = pair_sends(conversation, row, request, values)
   else
-    if row.responds then answered = find_request(conversation, result.from, row, values) end
-    if row.paired_by ~= "" then open_request(conversation, result.from, row, request, values) end
+    if row.responds then answered = find_request(conversation, from, row, values) end
+    if row.paired_by ~= "" then open_request(conversation, from, row, request, values) end
   end
   if row.name == "CONNECTED" then conversation.connected = true end
   if answered then
-    result.request = {number = answered.number, packet = answered.packet, time = answered.time}
-    answered.result.response = {number = frame_count, packet = pinfo.number}
+    frames.request[frame_count], frames.response[answered.number] = answered.number, frame_count
+    frames.latency[frame_count] = (time.secs - answered.seconds) * 1e9 + time.nsecs - answered.nanoseconds
     if row.name == "PRODUCER_SUCCESS" then
       if answered.peer and values.producer_name then answered.peer.producer_name = values.producer_name end
       if values.producer_ready == false then
-        conversation.waiting[(result.from == CLIENT and BROKER or CLIENT) .. (values.request_id or "")] = answered
+        conversation.waiting[(from == CLIENT and BROKER or CLIENT) .. (values.request_id or "")] = answered
       end
     end
     peer = peer or answered.peer
-    result.topic, result.subscription = answered.topic, answered.subscription
     if row.name == "SUCCESS" and answered.peer then
       local closed = answered.row.name
       if closed == "CLOSE_PRODUCER" then conversation.producers[answered.peer.id] = nil end
@@ -183,11 +207,6 @@ local function observe(pinfo, row, values, metadata)
     request.topic = topic and full_topic(topic)
     request.subscription = row.ids.subscription and first(values[row.ids.subscription])
   end
-  if peer then
-    result.topic, result.subscription = peer.topic, peer.subscription
-    result.producer_name, result.consumer_name = peer.producer_name, peer.consumer_name
-    result[peer.consumer and "consumer_id" or "producer_id"] = peer.id
-  end
-  result.producer_name = result.producer_name or metadata.producer_name
-  return result
+  frames.about[frame_count] = about_of(peer, answered, metadata)
+  return frame_count
 end

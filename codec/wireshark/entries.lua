@@ -35,6 +35,48 @@ local function text_of(low, high)
   return tostring(UInt64.new(low, high))
 end
 
+-- Sequences of UTF-8 with more than one byte (RFC 3629, section 4).
+local SEQUENCES = {
+  "^[\194-\223][\128-\191]()", "^\224[\160-\191][\128-\191]()", "^\237[\128-\159][\128-\191]()",
+  "^[\225-\236\238\239][\128-\191][\128-\191]()", "^\240[\144-\191][\128-\191][\128-\191]()",
+  "^[\241-\243][\128-\191][\128-\191][\128-\191]()", "^\244[\128-\143][\128-\191][\128-\191]()",
+}
+
+local function escaped(byte) return string.format("\\x%02x", byte:byte()) end
+
+local function after_sequence(text, at)
+  for _, pattern in ipairs(SEQUENCES) do
+    local after = text:match(pattern, at)
+    if after then return after end
+  end
+  return nil
+end
+
+-- Returns the text with bytes that are not UTF-8 as \xff.
+local function utf_8(text)
+  return (text:gsub("[\128-\255]+", function(run)
+    local words, at = {}, 1
+    while at <= #run do
+      local after = after_sequence(run, at)
+      words[#words + 1] = after and run:sub(at, after - 1) or escaped(run:sub(at, at))
+      at = after or at + 1
+    end
+    return table.concat(words)
+  end))
+end
+
+local function escaped_format(middle, last)
+  return string.format("\\u%04x", 8192 + (middle:byte() - 128) * 64 + last:byte() - 128)
+end
+
+-- Returns the text without characters that control a terminal or the writing direction. Wireshark escapes them in
+-- fields, but not in the Info column and in appended text.
+local function printable(text)
+  text = text:gsub("[\0-\31\127]", escaped):gsub("\194([\128-\159])", escaped)
+  text = text:gsub("\226(\128)([\139-\143\168-\174])", escaped_format)
+  return (text:gsub("\226(\129)([\160-\175])", escaped_format))
+end
+
 -- Returns a part of a range. Wireshark refuses an empty part at the end of a range.
 local function part(range, offset, size)
   return range(size == 0 and math.min(offset, range:len() - 1) or offset, size)
@@ -107,7 +149,7 @@ local function add_value(range, data, at, stop, slot, tree, values)
   local here = part(range, at - 1, stop - at + 1)
   if slot.kind == "text" then
     tree:add_packet_field(slot.field, here, ENC_UTF_8)
-    keep(values, slot, data:sub(at, stop))
+    keep(values, slot, utf_8(data:sub(at, stop)))
   elseif slot.kind == "bytes" then
     tree:add(slot.field, here)
   end

@@ -4,38 +4,47 @@ local GENERAL = {"request_id", "producer_id", "consumer_id", "sequence_id", "mes
                  "producer_name", "consumer_name", "error"}
 local IS_NUMBER = {request_id = true, producer_id = true, consumer_id = true, sequence_id = true}
 
-local function add_general(tree, row, values, result)
+-- Returns a number of 64 bits from its text. The fields are signed.
+local function signed_64(text)
+  local bits = UInt64.new(text)
+  return Int64.new(bits:lower(), bits:higher())
+end
+
+local function add_general(tree, row, values, about)
   for _, meaning in ipairs(GENERAL) do
     local value = row.ids[meaning] and values[row.ids[meaning]]
-    if value == nil then value = result[meaning] end
+    if value == nil then value = about[meaning] end
     for _, one in ipairs(type(value) == "table" and value or {value}) do
-      tree:add(F[meaning], IS_NUMBER[meaning] and Int64.new(one) or one):set_generated()
+      tree:add(F[meaning], IS_NUMBER[meaning] and signed_64(one) or one):set_generated()
     end
   end
 end
 
-local function add_pair(tree, result)
-  if result.request then
-    tree:add(F.answer_to, result.request.number):set_generated()
-    tree:add(F.request_in, result.request.packet):set_generated()
-    tree:add(F.latency, f_time().value - result.request.time):set_generated()
+local function add_pair(tree, number)
+  local request, response = frames.request[number], frames.response[number]
+  if request then
+    local latency = frames.latency[number]
+    local seconds = latency < 0 and math.ceil(latency / 1e9) or math.floor(latency / 1e9)
+    tree:add(F.answer_to, request):set_generated()
+    tree:add(F.request_in, frames.packet[request]):set_generated()
+    tree:add(F.latency, NSTime.new(seconds, latency - seconds * 1e9)):set_generated()
   end
-  if result.response then
-    tree:add(F.answer_in, result.response.number):set_generated()
-    tree:add(F.response_in, result.response.packet):set_generated()
+  if response then
+    tree:add(F.answer_in, response):set_generated()
+    tree:add(F.response_in, frames.packet[response]):set_generated()
   end
 end
 
-local function summary(name, row, values, result)
+local function summary(name, row, values, about)
   local words = {name}
-  local topic = row and first(row.ids.topic and values[row.ids.topic]) or result.topic
+  local topic = row and first(row.ids.topic and values[row.ids.topic]) or about.topic
   if topic then words[#words + 1] = topic end
-  if result.subscription then words[#words + 1] = "/ " .. result.subscription end
+  if about.subscription then words[#words + 1] = "/ " .. about.subscription end
   for _, meaning in ipairs({"message_id", "sequence_id", "request_id", "error"}) do
     local value = row and first(row.ids[meaning] and values[row.ids[meaning]])
     if value then words[#words + 1] = meaning:gsub("_id", "") .. " " .. value end
   end
-  return table.concat(words, " ")
+  return printable(table.concat(words, " "))
 end
 
 -- Returns the type of the command in data[at..stop]; nil if it has none. All known clients write the type first.
@@ -65,10 +74,10 @@ local function dissect_frame(range, length, pinfo, tree, place)
   local stop = math.min(size, 8 + u32(data, 5))
   local number = type_of(data, 9, stop)
   local row = number and COMMANDS[number]
-  local name = row and row.name or number and "UNKNOWN_" .. number or "NO_TYPE"
+  local name = row and row.name or number and string.format("UNKNOWN_%.0f", number) or "NO_TYPE"
   local item = tree:add(pulsar, range)
   item:add(F.length, range(0, 4), length)
-  local type_item = item:add(F.type, range(8, math.min(2, size - 8)), number or -1)
+  local type_item = item:add(F.type, part(range, 8, math.min(2, size - 8)), number or -1)
   if number and not row then type_item:add_proto_expert_info(E.unknown) end
   local values, metadata = {}, {}
   cut = not whole
@@ -79,20 +88,21 @@ local function dissect_frame(range, length, pinfo, tree, place)
     item:add(F.missing, length - size):set_generated()
     item:add_proto_expert_info(E.cut)
   end
-  local result = results[place]
-  if not result then
-    result = observe(pinfo, row, values, metadata)
-    results[place] = result
+  local frame = numbers[place]
+  if not frame then
+    frame = observe(pinfo, row, values, metadata)
+    numbers[place] = frame
   end
-  item:add(F.number, result.number):set_generated()
-  local sender = item:add(F.from, result.from):set_generated()
+  local from, about = frames.sender[frame], frames.about[frame] or {}
+  item:add(F.number, frame):set_generated()
+  local sender = item:add(F.from, from):set_generated()
   if row then
-    if row.sender ~= "both" and row.sender ~= result.from then sender:add_proto_expert_info(E.direction) end
-    add_general(item, row, values, result)
+    if row.sender ~= "both" and row.sender ~= from then sender:add_proto_expert_info(E.direction) end
+    add_general(item, row, values, about)
     if row.ids.error and values[row.ids.error] then item:add_proto_expert_info(E.refused) end
   end
-  add_pair(item, result)
-  local text = summary(name, row, values, result)
+  add_pair(item, frame)
+  local text = summary(name, row, values, about)
   item:append_text(", " .. text)
   return text
 end
@@ -117,31 +127,50 @@ local function is_usual(data, at)
   return data:byte(at + 10) == first_byte, length
 end
 
--- Returns whether usual frames follow each other from `at` to the end of the data.
-local function is_chain(data, at)
+-- Returns whether usual frames follow each other from `at` to the end of the data. `ended` contains the positions of
+-- frames in chains that end before; without it, the time would be quadratic.
+local function is_chain(data, at, ended)
   while at <= #data do
+    if ended[at] then return false end
     local usual, length = is_usual(data, at)
     if not usual then return #data - at < 7 end
+    ended[at] = true
     at = at + length
   end
   return true
 end
 
--- Returns the next position from `at` that starts a chain of frames; nil if there is none.
-local function next_frame(data, at)
-  while true do
-    local found = data:find("\8", at + 8, true)
-    if not found then return nil end
-    at = found - 8
-    if is_usual(data, at) and is_chain(data, at) then return at end
-    at = at + 1
+-- Returns a function that returns the next position from `at` that starts a chain of frames; nil if there is none.
+-- Positions may only increase.
+local function frame_search(data)
+  local ended, checked, latest = {}, 1, nil
+  return function(at)
+    if latest and latest >= at then return latest end
+    at, latest = math.max(at, checked), nil
+    while not latest do
+      local found = data:find("\8", at + 8, true)
+      if not found then break end
+      at = found - 8
+      if is_usual(data, at) and is_chain(data, at, ended) then latest = at end
+      at = at + 1
+    end
+    checked = latest and at or #data
+    return latest
   end
+end
+
+-- Returns how often the dissector was called before for this packet. A packet can contain several TLS records, or the
+-- end of a frame and further frames.
+local function earlier_calls(pinfo)
+  local earlier = tonumber(pinfo.private.pulsar or 0)
+  pinfo.private.pulsar = tostring(earlier + 1)
+  return earlier
 end
 
 function pulsar.dissector(tvb, pinfo, tree)
   local size, offset = tvb:captured_len(), 0
   local data = tvb:raw(0, size)
-  local texts = {}
+  local texts, next_frame, earlier = {}, frame_search(data), earlier_calls(pinfo)
   pinfo.cols.protocol = "Pulsar"
   while offset < size do
     if size - offset < 8 then
@@ -149,7 +178,7 @@ function pulsar.dissector(tvb, pinfo, tree)
       break
     end
     local good, length = lengths(data, offset + 1)
-    local resync = pulsar.prefs.resync and not is_usual(data, offset + 1) and next_frame(data, offset + 2)
+    local resync = pulsar.prefs.resync and not is_usual(data, offset + 1) and next_frame(offset + 2)
     if resync or not good then
       local stop = resync and resync - 1 or size
       local skipped = tvb(offset, stop - offset)
@@ -161,12 +190,14 @@ function pulsar.dissector(tvb, pinfo, tree)
         break
       end
       local range = tvb(offset, math.min(length, size - offset))
-      local place = table.concat({pinfo.number, offset, size, tvb:offset()}, " ")
+      local place = table.concat({pinfo.number, earlier, offset, size}, " ")
       texts[#texts + 1] = dissect_frame(range, length, pinfo, tree, place)
       offset = offset + length
     end
   end
   if texts[1] then
+    if pinfo.private.pulsar_info then table.insert(texts, 1, "") end
+    pinfo.private.pulsar_info = "set"
     pinfo.cols.info:set(table.concat(texts, ", "))
     pinfo.cols.info:fence()
   end

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
+import ssl
 import subprocess
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
 
+from pcli.codec.capture.tap_recording import Recording
 from pcli.codec.observe.fields.field_table import all_fields
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_frame
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wireshark import lua_dissector
+from pcli.minibroker.embedded.self_signed_certificate import create
 
 FIELDS = {field.name: field for field in all_fields()}
 WIRE = {
@@ -198,7 +205,128 @@ def test_install_writes_to_the_personal_plugin_folder(pcli, tmp_path, monkeypatc
         assert str(written.parent) in folders
 
 
+def test_the_name_of_the_plugin_folder_may_be_other_than_utf_8(pcli, tmp_path, monkeypatch):
+    home = tmp_path / os.fsdecode(b"\xff")
+    monkeypatch.setenv("HOME", str(home))
+    ran = pcli("wireshark", "--install")
+    assert (ran.code, len(ran.err.splitlines())) == (0, 1)
+    assert list(home.rglob("*.lua"))
+
+
 def test_a_folder_that_is_not_writable_is_one_line(pcli, tmp_path):
     (tmp_path / "file").touch()
     ran = pcli("wireshark", "-o", tmp_path / "file" / "pulsar.lua")
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+
+
+CLIENT, BROKER = ("127.0.0.1", 40000), ("127.0.0.1", 6650)
+CONNECT = push_frame(pb.CommandConnect(client_version="test"))
+
+
+@pytest.fixture
+def sent(dissector, tmp_path):
+    """Run tshark on packets of a client. Return its output, which must not contain an error of Lua."""
+
+    def run(*packets, arguments=()):
+        capture = tmp_path / "sent.pcapng"
+        with capture.open("wb") as file:
+            recording = Recording(file)
+            recording.opened(0, CLIENT, BROKER, 1)
+            for number, data in enumerate((CONNECT, *packets), 2):
+                recording.passed(0, data, number, from_client=True)
+        return tshark(dissector, capture, *arguments).decode()
+
+    return run
+
+
+def fields(*names):
+    return ("-Y", "tcp.len > 0", "-T", "fields", *(word for name in names for word in ("-e", name)))
+
+
+def test_control_characters_of_a_topic_do_not_reach_the_terminal(sent):
+    topic = "a\x1b]0;b\x07\x9b31m\r\n\u202ec\u2066d é"
+    producer = push_frame(pb.CommandProducer(topic=topic, producer_id=1, request_id=1))
+    for arguments in ((), ("-V",)):
+        out = sent(producer, arguments=arguments)
+        assert r"PRODUCER a\x1b]0;b\x07\x9b31m\x0d\x0a\u202ec\u2066d é request 1" in out
+        assert all(line.isprintable() for line in out.splitlines())
+
+
+def test_bytes_that_are_not_utf_8_are_escaped_as_in_dissect(sent):
+    producer = push_frame(pb.CommandProducer(topic="topic é", producer_id=1, request_id=1))
+    out = sent(producer.replace(b"topic", b"\xff\xe0\x80\xc3\xed"), arguments=fields("pulsar.topic", "_ws.col.Info"))
+    assert out.splitlines()[-1] == "\\xff\\xe0\\x80\\xc3\\xed é\tPRODUCER \\xff\\xe0\\x80\\xc3\\xed é request 1"
+
+
+def test_a_large_id_has_the_same_value_in_both_fields(sent):
+    ids = (2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1)
+    closed = [push_frame(pb.CommandCloseProducer(producer_id=1, request_id=one)) for one in ids]
+    out = sent(*closed, arguments=fields("pulsar.request_id", "pulsar.close_producer.request_id"))
+    found = [line.split("\t") for line in out.splitlines()[1:]]
+    assert found == [[str(2**63 - 1)] * 2, [str(-(2**63))] * 2, ["-2", "-2"], ["-1", "-1"]]
+
+
+def test_a_frame_without_a_command_is_malformed(sent):
+    assert "The command is not valid" in sent(join_frame(b""), arguments=("-V",))
+
+
+def test_frames_after_the_end_of_a_frame_are_separated_in_the_info_column(sent):
+    ping = push_frame(pb.CommandPing())
+    out = sent(ping + ping[:9], ping[9:] + ping * 2, arguments=fields("_ws.col.Info"))
+    assert out.splitlines() == ["CONNECT", "PING", "PING, PING, PING"]
+
+
+def test_a_hostile_packet_takes_linear_time(sent):
+    """With quadratic time, this test takes minutes."""
+    ping = push_frame(pb.CommandPing())
+    unknown = join_frame(b"\x08\x88\x01\x08\x08\x08")
+    junk = b"\xff" * 30
+    out = sent(junk + ping * 4900 + junk, unknown * 4500 + junk, arguments=fields("pulsar.skipped", "pulsar.type"))
+    skipped, unknowns = (line.split("\t") for line in out.splitlines()[1:])
+    assert len(bytes.fromhex(skipped[0])) == 2 * len(junk) + 4900 * len(ping)
+    assert unknowns == [junk.hex(), ",".join(["136"] * 4500)]
+
+
+def test_tls_records_of_the_same_size_in_a_packet_are_different_frames(dissector, tmp_path):
+    """Two CLOSE_PRODUCERs in a packet, then their responses in a packet."""
+    capture, key_log = tmp_path / "tls.pcapng", tmp_path / "keys.log"
+    with capture.open("wb") as file:
+        recording = Recording(file)
+        recording.opened(0, CLIENT, ("127.0.0.1", 6651), 1)
+        client, server, transfer = tls_ends(tmp_path, key_log, recording)
+        for request_id in (1, 2):
+            client.write(push_frame(pb.CommandCloseProducer(producer_id=1, request_id=request_id)))
+        transfer()
+        for request_id in (2, 1):
+            server.write(push_frame(pb.CommandSuccess(request_id=request_id)))
+        transfer()
+    arguments = fields("pulsar.number", "pulsar.answer_to", "_ws.col.Info")
+    out = tshark(dissector, capture, "-o", f"tls.keylog_file:{key_log}", *arguments).decode()
+    closed, succeeded = out.splitlines()[-2:]
+    assert closed.split("\t") == ["1,2", "", "CLOSE_PRODUCER request 1, CLOSE_PRODUCER request 2"]
+    assert succeeded.split("\t") == ["3,4", "2,1", "SUCCESS request 2, SUCCESS request 1"]
+
+
+def tls_ends(folder, key_log, recording):
+    """Return both ends of a TLS connection, and a function that transfers and records what they have written."""
+    made = create(folder, "localhost")
+    accepting, connecting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    accepting.load_cert_chain(made.certificate, made.key)
+    connecting.check_hostname, connecting.verify_mode = False, ssl.CERT_NONE
+    connecting.keylog_filename = str(key_log)
+    received, written = {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}, {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}
+    client = connecting.wrap_bio(received[True], written[True])
+    server = accepting.wrap_bio(received[False], written[False], server_side=True)
+
+    def transfer():
+        for from_client in (True, False):
+            data = written[from_client].read()
+            if data:
+                recording.passed(0, data, 2, from_client=from_client)
+                received[not from_client].write(data)
+
+    for end in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+        transfer()
+    return client, server, transfer
