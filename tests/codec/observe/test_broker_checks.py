@@ -19,7 +19,7 @@ from pcli.codec.observe.rules import Finding
 from pcli.codec.observe.rules.finding import Cause
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
-from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
+from pcli.codec.observe.tracking.subscriptions.topic_state import EntryBudget, TopicState
 
 TOPIC = "persistent://public/default/orders"
 SUBJECT = {"topic": TOPIC, "subscription": "work", "consumer": "lazy"}
@@ -54,7 +54,7 @@ def verdict(one: Finding, found: BrokerTopic, *others: Finding) -> tuple[str, st
 @pytest.fixture
 def capture() -> TopicState:
     """A topic of a capture with ten entries, of which the subscription work has acknowledged the first three."""
-    state = TopicState(TopicRecord(TOPIC))
+    state = TopicState(TopicRecord(TOPIC), EntryBudget())
     state.grow((7, 9), written=True)
     work = SubscriptionState(state, SubscriptionRecord(state.record, "work", "Shared", delivered=10))
     work.opened, work.mark_delete = True, (7, 2)

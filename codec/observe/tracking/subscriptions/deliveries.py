@@ -271,7 +271,8 @@ def _advance_read_position(subscription: SubscriptionState, at: Position, delive
         and subscription.mark_delete >= subscription.read_position
     ):
         # no consumer holds any of these entries, and all of them are skipped
-        if topic.count(read, at) <= _MOST_PASSED_OVER:
+        passed_over = topic.count(read, at)
+        if passed_over <= _MOST_PASSED_OVER and topic.budget.take(passed_over):
             for place in topic.between(read, at):
                 count_passed_over(subscription, place, delivery)
         subscription.move((at[0], at[1] - 1))

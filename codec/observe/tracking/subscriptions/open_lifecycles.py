@@ -23,7 +23,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
-from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
+from pcli.codec.observe.tracking.subscriptions.topic_state import EntryBudget, Position, TopicState
 from pcli.codec.wire.topic_name import TopicName
 
 __all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OpenLifecycles", "full_name"]
@@ -54,6 +54,7 @@ class OpenLifecycles:
         self.capture = capture
         self.on_done = on_done
         self.topics: dict[str, TopicState] = {}
+        self._budget = EntryBudget()
         self.owners: BoundedDict[int, TopicState] = BoundedDict(MAX_OWNERS)
         """Topics of the latest ledgers."""
         self._on_lifecycle = on_lifecycle
@@ -72,7 +73,7 @@ class OpenLifecycles:
             full = self._names[name] = full_name(name)
         if full not in self.topics:
             persistent = not full.startswith("non-persistent:")
-            self.topics[full] = TopicState(TopicRecord(full, is_system_topic(full), persistent))
+            self.topics[full] = TopicState(TopicRecord(full, is_system_topic(full), persistent), self._budget)
         return self.topics[full]
 
     def subscription(self, topic: TopicState, name: str) -> SubscriptionState:

@@ -41,9 +41,6 @@ INDIVIDUAL: Final = frozenset({"Shared", "Key_Shared"})
 MAX_ACKED: Final = 200_000
 """Maximum number of acknowledged positions after the mark-delete position, per subscription."""
 
-_FAR: Final = 1 << 22
-"""Maximum number of skipped entries that are checked one by one."""
-
 MAX_DONE: Final = 2_000
 """Minimum number of acknowledged entries whose ACKs are kept, to recognize a redelivery after the ACK."""
 
@@ -255,15 +252,14 @@ class SubscriptionState:
     def ahead(self, before: Position) -> Iterable[Position]:
         """Return the positions from the read or mark-delete position up to another position, both excluded.
 
-        Return no positions if there are too many, because a peer may send any position. The state of these entries is
-        then unknown.
+        Return no positions if there are too many for `TopicState.budget`. The state of these entries is then unknown.
         """
         start = (
             self.read_position
             if self.mark_delete is None or self.read_position > self.mark_delete
             else self.mark_delete
         )
-        if self.topic.count(start, before) > _FAR:
+        if not self.topic.budget.take(self.topic.count(start, before)):
             self.record.doubts.add("evicted")
             return ()
         return self.topic.between(start, before)

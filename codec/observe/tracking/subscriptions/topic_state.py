@@ -19,13 +19,38 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
     from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["MAX_REMOVED", "BrokerLost", "Position", "Removed", "TopicState"]
+__all__ = ["MAX_REMOVED", "BrokerLost", "EntryBudget", "Position", "Removed", "TopicState"]
 
 MAX_REMOVED: Final = 100
 """Maximum number of removed subscriptions that are kept per topic, to find out what a new subscription skips."""
 
+_MAX_SKIPPED: Final = 1 << 20
+"""Maximum number of skipped entries that are processed one by one, in addition to _MORE_SKIPPED for each step."""
+
+_MORE_SKIPPED: Final = 200
+
 Position = tuple[int, int]
 """Ledger and entry."""
+
+
+class EntryBudget:
+    """A limit of the skipped entries that are processed one by one in a whole capture.
+
+    A peer may send any position. Without the limit, the time for a capture would depend on the positions in it.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _MAX_SKIPPED
+
+    def take(self, count: int) -> bool:
+        """Return whether this number of entries may be processed."""
+        self._left += _MORE_SKIPPED
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
 
 
 class Removed(NamedTuple):
@@ -57,6 +82,7 @@ class TopicState:
         "base_entries",
         "base_ledger",
         "broker_lost",
+        "budget",
         "closed_ns",
         "closers",
         "complete",
@@ -75,8 +101,9 @@ class TopicState:
         "written",
     )  # fmt: skip
 
-    def __init__(self, record: TopicRecord) -> None:
+    def __init__(self, record: TopicRecord, budget: EntryBudget) -> None:
         self.record = record
+        self.budget = budget
         self.lifecycles: dict[Position, Lifecycle] = {}
         """Lifecycles by position; all chunks of a message refer to one lifecycle."""
         self.complete: dict[Position, Lifecycle] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pcli.codec.capture.frames import StreamEnd
+from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
@@ -336,3 +337,36 @@ def test_a_second_producer_of_the_same_name_uses_a_sequence_id_again_on_a_non_pe
     attached = play.tracker.subscriptions.attached(sink.stream.number, 1)
     assert attached.record.permits.balance == 10 - 1 - 5
     assert not attached.subscription.record.again
+
+
+def test_positions_in_a_hostile_capture_cost_a_limited_number_of_steps(
+    conversation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each delivery skips 300,000 entries. The first ones are processed one by one, the others are not."""
+    tracker, steps = Tracker(), []
+    between = TopicState.between
+
+    def counted(*given: Any) -> Any:
+        for at in between(*given):
+            steps.append(at)
+            yield at
+
+    monkeypatch.setattr(TopicState, "between", counted)
+    subscribe = pb.CommandSubscribe(
+        topic=TOPIC,
+        subscription="s",
+        subType=pb.CommandSubscribe.Shared,
+        consumer_id=1,
+        request_id=1,
+        consumer_name="c",
+    )
+    tracker.see(conversation.client(subscribe))
+    tracker.see(conversation.broker(pb.CommandSuccess(request_id=1)))
+    tracker.see(conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=100)))
+    for number in range(30):
+        about = pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1)
+        place = pb.MessageIdData(ledgerId=7, entryId=300_000 * number)
+        tracker.see(conversation.broker(pb.CommandMessage(consumer_id=1, message_id=place), push_entry(about, b"m")))
+    subscription = tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
+    assert 600_000 < len(steps) < 1_200_000
+    assert subscription.read_position == (7, 300_000 * 29)
