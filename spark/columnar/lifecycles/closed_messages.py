@@ -275,7 +275,7 @@ def _plain(deliveries: pa.Array, rows: Longs) -> Bools:
     plain = pc.and_(pc.equal(column["count"], 1), pc.equal(column["unacked"], 0))
     plain = pc.and_(plain, pc.and_(pc.is_null(column["nacked_ns"]), pc.is_null(column["again"])))
     plain = pc.and_(plain, pc.is_in(column["ack_type"], pa.array(["individual", "cumulative"])))
-    found: Bools = plain.to_numpy(zero_copy_only=False).copy()
+    found: Bools = pc.fill_null(plain, fill_value=False).to_numpy(zero_copy_only=False).copy()
     names = column["subscription"].dictionary_encode()
     code = pc.fill_null(names.indices, -1).to_numpy()
     named = np.flatnonzero(code >= 0)

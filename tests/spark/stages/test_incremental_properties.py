@@ -4,6 +4,7 @@ Several captures are laid over each other, so that connections of different grou
 """
 
 import json
+import random
 import shutil
 from dataclasses import replace
 
@@ -122,3 +123,20 @@ def test_rows_equal_those_of_one_run(small_captures, tmp_path_factory, data):
     assert got.keys() == wanted.keys()
     for name, table in wanted.items():
         assert got[name] == table, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", ["flex", "go", "java", "rust"])
+def test_the_corpus_in_batches_of_random_files(captures, tmp_path, client):
+    chosen = random.Random(client)
+    files = sorted((captures / client).glob("*.pcap*"))
+    (tmp_path / "captures").mkdir()
+    chosen.shuffle(files)
+    while files:
+        size = chosen.randint(1, 9)
+        for path in files[:size]:
+            shutil.copy2(path, tmp_path / "captures")
+        del files[:size]
+        run(tmp_path / "captures", tmp_path / "out")
+    run(tmp_path / "captures", tmp_path / "whole", incremental=False)
+    assert rows(tmp_path / "out") == rows(tmp_path / "whole")
