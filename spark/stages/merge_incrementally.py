@@ -192,7 +192,7 @@ class _Run:
 
     def _periods(self, first: int) -> list[tuple[int, int]]:
         """Divide the splits from ``first`` on into periods."""
-        times = [self._limit_ns + self._horizon_ns * number // _PERIODS for number in range(1, _PERIODS)]
+        times = [self._limit_ns + self._horizon_ns * number // _PERIODS for number in range(_PERIODS)]
         ends = {int(np.searchsorted(self._newest, one)) - 1 for one in times}
         places = sorted({one for one in ends if first < one < len(self._splits)} | {len(self._splits)})
         return [(one, self._newest[one]) for one in places]
@@ -261,12 +261,13 @@ class _Run:
         starts = [source.first, *(splits for splits, _ in source.periods[:-1])]
         rules = ClosingRules(
             frames, kept.frames, self._ends[starts], subscriptions_by_topic(merged_facts.facts), self._limit_ns,
-            kept.sends, self._final(),
+            int(self._ends[self._forgotten]), kept.sends, self._final(),
         )  # fmt: skip
         made: dict[str, list[DataFile]] = {"messages": [], "exchanges": []}
         closed = [_Closed(splits, newest_ns) for splits, newest_ns in source.periods]
         buckets: list[BucketFiles] = []
         acks: list[Part] = []
+        final: list[DataFile] = []
         if "messages" in names:
             reading = replace(self._reading, splits=source.splits)
             buckets = merge_messages(self._engine, self._staging, reading, merged_facts, self._place, rules)
@@ -275,16 +276,17 @@ class _Run:
                 for period, part in zip(closed, some.closed):
                     period.add(part)
         if "exchanges" in names:
-            made["exchanges"], acks = self._exchanges(source, merged_facts, rules, closed)
+            made["exchanges"], final, acks = self._exchanges(source, merged_facts, rules, closed)
         replaced = {name: list(kept.files.get(name, ())) for name in made if name in names}
         if whole:
             for old in kept.closed:
                 for name in replaced:
                     replaced[name] += old.files.get(name, ())
         new = [one.kept(self._storage) for one in closed]
-        files = [one for some in made.values() for one in some]
+        files = [*final, *(one for some in made.values() for one in some)]
         files += [one for period in new for some in period.files.values() for one in some]
         state = self._state(source, merged_facts, buckets, acks, made, new, rules)
+        state.final_files["exchanges"] += final
         return MergedLifecycles(files, replaced, state, late)
 
     def _merge_final_files(self, merged: MergedLifecycles) -> None:
@@ -302,10 +304,11 @@ class _Run:
 
     def _exchanges(
         self, source: _Source, merged_facts: MergedFacts, rules: ClosingRules, closed: list[_Closed]
-    ) -> tuple[list[DataFile], list[Part]]:
+    ) -> tuple[list[DataFile], list[DataFile], list[Part]]:
         """Write `exchanges`, and add the files with closed rows to ``closed``.
 
-        Return the files with open rows, and the rows of ``ack_halves`` of open requests.
+        Return the files with open rows, the files with requests without a response whose frames are no longer kept, and
+        the rows of ``ack_halves`` of open requests.
         """
         reading = replace(self._reading, splits=source.splits[1:])
         *of_splits, open_files = merge_acks(self._engine, self._staging, reading, merged_facts.facts, self._place)
@@ -318,20 +321,19 @@ class _Run:
         answered = pc.fill_null(rows["answered_frame"], -1).to_numpy()
         done = (answered >= 0) & (answered <= rules.frames)
         period = np.searchsorted(rules.starts, answered) - 1
-        # A request without a response is closed when its frame is no longer kept.
         asked, unanswered = rows["asked_frame"].to_numpy(), answered < 0
         old = unanswered & (asked <= self._ends[self._forgotten])
         new = old & (asked > self._ends[self._kept.forgotten])
         frames = newest_numbers("ack_halves", halves)
         for at, one in enumerate(closed):
-            mine = done & (period == at) | new & (at == len(closed) - 1)
+            mine = done & (period == at)
             one.exchanges += self._written(rows.filter(pa.array(mine)))
-            earlier = np.isin(frames, asked[done & (period == at)]) & (frames <= rules.starts[at])
+            earlier = np.isin(frames, asked[mine]) & (frames <= rules.starts[at])
             one.add_earlier({"ack_halves": self._storage.keep("ack_halves", [halves.filter(pa.array(earlier))])})
         left = ~np.isin(frames, np.concatenate([asked[done], answered[done]]))
         left &= (frames <= rules.frames) & (frames > self._ends[self._forgotten])
         open_files += self._written(rows.filter(pa.array(~done & ~old)))
-        return open_files, self._storage.keep("ack_halves", [halves.filter(pa.array(left))])
+        return open_files, self._written(rows.filter(pa.array(new))), self._storage.keep("ack_halves", [halves.filter(pa.array(left))])
 
     def _written(self, rows: pa.Table) -> list[DataFile]:
         return write_exchanges(self._staging, self._reading, self._place, rows)

@@ -216,8 +216,9 @@ def merge_messages(
 
 
 def _keep_candidates(staging: Staging, rest: BucketFiles, candidates: pa.Table, rules: ClosingRules) -> None:
-    """Keep the rows that `resolve_sends` has matched for the next run."""
-    old = candidates.filter(pa.array(newest_numbers("published", candidates) <= rules.frames))
+    """Keep the rows that `resolve_sends` has matched for the next run, up to twice the horizon."""
+    newest = newest_numbers("published", candidates)
+    old = candidates.filter(pa.array((newest <= rules.frames) & (newest > rules.forgotten)))
     single = pc.less(pc.min_element_wise(old["sent_number"], old["receipt_number"]), 0)
     rest.partials["published"] = PartStorage(staging).keep("published", [old.filter(pc.invert(single))])
     rest.halves = newest_numbers("halves", old.filter(single))

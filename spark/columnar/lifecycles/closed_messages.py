@@ -74,6 +74,9 @@ class ClosingRules:
     """The subscriptions of each topic."""
     limit_ns: int
     """Messages without newer frames are closed (the newest time of the recording minus the horizon)."""
+    forgotten: int = 0
+    """The last frame that is older than twice the horizon. The tables that show resends of earlier SENDs are no longer
+    kept."""
     closed_sends: frozenset[int] = frozenset()
     """SENDs that `resolve_sends` has matched and whose messages are closed."""
     final: pa.Table = field(default_factory=ENTRIES.empty_table)
@@ -125,7 +128,6 @@ def separate(
     groups = _Groups({"messages": messages, **partials, "resolved": resolved, "chunks": chunks}, partials)
     closed = groups.closed(_acknowledged(messages, rules.subscriptions), rules)
     period = np.maximum(np.searchsorted(rules.starts, groups.newest) - 1, 0)
-    period[groups.newest_ns < rules.limit_ns] = len(rules.starts) - 1
     whole = {name: table for name, table in partials.items() if name != "halves"}
     found = []
     for at, start in enumerate(rules.starts.tolist()):

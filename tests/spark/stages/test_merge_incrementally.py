@@ -268,6 +268,59 @@ def test_a_file_before_the_horizon_is_not_read(recording):
     assert not recording.run("out", horizon_s=3600).changed
 
 
+def hourly(recording, later=lambda: None):
+    """Publish and acknowledge messages for six hours, one capture for each hour."""
+    for number in range(10, 16):
+        recording.rotate()
+        recording.scene.wait(HOUR_MS)
+        later()
+        publish_and_ack(recording.client, (number,))
+
+
+def acknowledge_the_last_again(client):
+    client.ack(client.messages[-1].message_id)
+
+
+def test_requests_without_a_response_remain_after_the_horizon(recording):
+    """The second ACK of each hour makes all batches merge all rows within the horizon."""
+    client = recording.client
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    publish_and_ack(client, (1,))
+    for name in ("ACK_RESPONSE", "GET_LAST_MESSAGE_ID_RESPONSE"):
+        recording.scene.fault(f"drop times=1 on pulsar.type == '{name}'")
+    client.ack(client.messages[0].message_id, request_id=77)
+    client(pb.CommandGetLastMessageId(consumer_id=1, request_id=78))
+    hourly(recording, lambda: acknowledge_the_last_again(client))
+    recording.batches(horizon_s=3600)
+    assert {row["request_id"] for row in recording.rows("out", "exchanges")} > {77, 78}
+    recording.check()
+
+
+def test_periods_end_if_each_batch_merges_all_rows_within_the_horizon(recording, whole):
+    client = recording.client
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    publish_and_ack(client, (1,))
+    hourly(recording, lambda: acknowledge_the_last_again(client))
+    recording.batches(horizon_s=3600)
+    assert len(whole) == 5
+    state = recording.folder / "out" / "_state"
+    assert sum(path.name.startswith("published") for path in state.iterdir()) <= 4
+    recording.check()
+
+
+def test_a_resent_message_remains_one_row_after_the_horizon(recording):
+    publish(recording.client, 3)
+    publish_again(recording)
+    recording.client = recording.scene.actor()
+    recording.client.producer(producer_name="q")
+    hourly(recording)
+    recording.batches(horizon_s=3600)
+    assert [row["producer"]["sequence_id"] for row in recording.rows("out")].count(3) == 2
+    recording.check()
+
+
 def test_the_state_does_not_grow_beyond_the_horizon(recording, monkeypatch):
     """Files with final rows are merged."""
     monkeypatch.setattr(merge_incrementally, "_MERGED_FILES", 4)
