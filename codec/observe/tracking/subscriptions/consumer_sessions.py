@@ -61,7 +61,7 @@ class ConsumerSessions:
         """Consumers by connection and id."""
         self._least: BoundedDict[int, int] = BoundedDict(MAX_CONNECTIONS)
         self._doubts: BoundedDict[int, set[str]] = BoundedDict(MAX_CONNECTIONS)
-        self._seeks: dict[int, AttachedConsumer] = {}
+        self._seeks: dict[int, tuple[int, SubscriptionState]] = {}
 
     def consumer(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
         """Return the consumer of a frame, even if it is closed; register it if its SUBSCRIBE is missing."""
@@ -121,7 +121,7 @@ class ConsumerSessions:
             return
         error = facts.command.get("pulsar.error.error", "")
         if request.number in self._seeks:
-            subscription = self._seeks.pop(request.number).subscription
+            _, subscription = self._seeks.pop(request.number)
             target = subscription.open_seeks.pop(request.number)
             if not error:
                 seek(self._lifecycles, subscription, target, request.number, frame)
@@ -144,7 +144,7 @@ class ConsumerSessions:
         """Process a SEEK."""
         consumer = self.consumer(facts, facts.command.get("pulsar.seek.consumer_id", -1))
         values, number = facts.command, facts.frame.number
-        self._seeks[number] = consumer
+        self._seeks[number] = consumer.stream, consumer.subscription
         if "pulsar.seek.message_id.ledgerId" in values:
             at = (values["pulsar.seek.message_id.ledgerId"], values.get("pulsar.seek.message_id.entryId", -1))
             words = values.get("pulsar.seek.message_id.ack_set")
@@ -208,8 +208,8 @@ class ConsumerSessions:
         """End the consumers of a connection that has ended."""
         self._least.pop(stream, None)
         self._doubts.pop(stream, None)
-        for number in [number for number, consumer in self._seeks.items() if consumer.stream == stream]:
-            self._seeks.pop(number).subscription.open_seeks.pop(number)
+        for number in [number for number, (asker, _) in self._seeks.items() if asker == stream]:
+            self._seeks.pop(number)[1].open_seeks.pop(number)
         for consumer in self._connections.pop(stream, {}).values():
             attached = consumer.ready
             self._leave(consumer, end, time_ns, frame)

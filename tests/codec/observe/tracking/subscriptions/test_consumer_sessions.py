@@ -52,6 +52,22 @@ def test_a_seek_without_a_response_is_dropped_with_its_connection(make_scene: An
     assert not subscription.open_seeks
 
 
+def test_a_response_to_a_seek_after_its_subscription_was_removed(producing: Any) -> None:
+    """The SUCCESS for the SUBSCRIBE of the closed consumer 2 arrives late and attaches it to a new subscription."""
+    for consumer in (1, 2):
+        producing.client(
+            pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=consumer, request_id=consumer)
+        )
+    producing.broker(pb.CommandSuccess(request_id=1))
+    producing.broker(pb.CommandCloseConsumer(consumer_id=2, request_id=9))
+    producing.client(pb.CommandSeek(consumer_id=2, request_id=3, message_publish_time=1))
+    producing.client(pb.CommandUnsubscribe(consumer_id=1, request_id=4))
+    for request in (4, 2, 3):
+        producing.broker(pb.CommandSuccess(request_id=request))
+    [subscription] = producing.records("subscription")
+    assert subscription.seeks.count == 1
+
+
 @pytest.mark.parametrize(("asks_all", "short"), [(False, 1), (True, 0)])
 def test_requested_redeliveries_may_still_be_in_the_clients_queue(make_scene: Any, asks_all: bool, short: int) -> None:
     """C++: redeliver_unacknowledged_messages of a Shared consumer keeps its queue, whose permits are returned later."""
