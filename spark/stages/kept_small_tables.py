@@ -9,12 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES
 
 __all__ = ["without_old_rows"]
 
 _LASTING: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
-"""Roles of frames that are kept as long as the recording."""
+"""Roles of frames that are kept as long as the recording, except for `_KEEP_ALIVE`."""
+
+_KEEP_ALIVE: Final = (BY_NAME["PING"].number, BY_NAME["PONG"].number)
+"""Frequent commands that do not change the state of a producer or consumer."""
 
 
 def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: int) -> dict[str, pa.Table]:
@@ -26,7 +30,9 @@ def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: 
     found = dict(known)
     if "forwarded" in known:
         role = pc.bit_wise_and(known["forwarded"]["role"], _LASTING)
-        found["forwarded"] = _kept(known["forwarded"], forgotten, pc.not_equal(role, 0))
+        keep_alive = pc.is_in(known["forwarded"]["type"], pa.array(_KEEP_ALIVE, known["forwarded"]["type"].type))
+        lasting = pc.and_(pc.not_equal(role, 0), pc.invert(keep_alive))
+        found["forwarded"] = _kept(known["forwarded"], forgotten, lasting)
     for name in known.keys() & {"sessions", "unpaired"}:
         found[name] = known[name].filter(pc.greater_equal(known[name]["split"], forgotten))
     if "cumulative" in known:

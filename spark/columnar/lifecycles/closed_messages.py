@@ -169,7 +169,7 @@ class _Groups:
     """The rows of several tables by message."""
 
     def __init__(self, tables: Mapping[str, pa.Table], partials: Mapping[str, pa.Table]) -> None:
-        keys = [_key(*_ids(name, table)) for name, table in tables.items()]
+        keys = [_key(name, table) for name, table in tables.items()]
         sizes = np.cumsum([len(one[0]) for one in keys])[:-1]
         joint = joint_key(np.concatenate(some) for some in zip(*keys, strict=True))
         _, place = np.unique(joint, return_inverse=True)
@@ -227,27 +227,52 @@ def _greatest(table: pa.Table, names: tuple[str, ...]) -> Longs:
     return found
 
 
-def _ids(name: str, table: pa.Table) -> tuple[Longs, Longs, Longs]:
-    """Return ledger, entry and sequence id."""
-    if name != "messages":
-        return _longs(table, "ledger"), _longs(table, "entry"), _longs(table, "sequence")
-    sequence = pc.struct_field(table.column("producer"), "sequence_id")
-    columns = (table.column("ledger"), table.column("entry"), sequence)
-    ledger, entry, sequence = (pc.fill_null(one, -1).to_numpy() for one in columns)
-    return ledger, entry, sequence
+def _ids(messages: pa.Table) -> tuple[Longs, Longs]:
+    """Return ledger and entry of MESSAGES; -1 if a message has no id."""
+    ledger, entry = (pc.fill_null(messages.column(name), -1).to_numpy() for name in ("ledger", "entry"))
+    return ledger, entry
 
 
-def _key(ledger: Longs, entry: Longs, sequence: Longs) -> tuple[Longs, Longs]:
-    """Return the values that all rows of a message have: its id, or the sequence id as in `shuffle_key`."""
-    idless = (ledger < 0) | ((ledger == 0) & (entry == 0))
-    return np.where(idless, -2, ledger), np.where(idless, sequence, entry)
+def _key(name: str, table: pa.Table) -> tuple[Longs, ...]:
+    """Return the values that all rows of a message have, and only these rows.
+
+    They are the message id; if it is 0:0 or absent, the sequence id, as in `shuffle_key`; if the message was not
+    stored, the sequence id, the connection and the producer_id.
+    """
+    if name == "messages":
+        ledger, entry = _ids(table)
+        names = ("sequence_id", "connection", "producer_id")
+        sender = (pc.fill_null(pc.struct_field(table.column("producer"), one), -1).to_numpy() for one in names)
+        unstored = (ledger < 0) & pc.not_equal(table.column("state"), "non_persistent").to_numpy()
+    else:
+        ledger, entry = _longs(table, "ledger"), _longs(table, "entry")
+        names = ("sequence", "stream", "producer_id" if "producer_id" in table.column_names else "consumer_id")
+        sender = (_longs(table, one) for one in names)
+        unstored = _unstored(table)
+    sequence, stream, owner = sender
+    idless = (ledger < 0) | ((ledger == 0) & (entry == 0)) | unstored
+    return (
+        np.where(unstored, -3, np.where(idless, -2, ledger)), np.where(idless, sequence, entry),
+        np.where(unstored, stream, -1), np.where(unstored, owner, -1),
+    )  # fmt: skip
+
+
+def _unstored(table: pa.Table) -> Bools:
+    """Return which rows of PUBLISHED, RESOLVED or CONSUMED are SENDs of messages without an id."""
+    if "stored" in table.column_names:
+        stored = pc.and_(table.column("stored"), pc.invert(table.column("persistent")))
+        found: Bools = (_longs(table, "ledger") < 0) & ~stored.to_numpy()
+        return found
+    if "receipt_number" in table.column_names:
+        return _longs(table, "receipt_number") < 0
+    return np.zeros(len(table), np.bool_)
 
 
 def _acknowledged(messages: pa.Table, subscriptions: Mapping[str, frozenset[int]]) -> Bools:
     """Return which rows are closed by rule 1, except for the conditions on their frames."""
     found = pc.and_(pc.equal(messages.column("state"), "acked"), pc.is_null(messages.column("chunk")))
     found = pc.and_(found, pc.is_null(messages.column("txn")))
-    ledger, entry, _ = _ids("messages", messages)
+    ledger, entry = _ids(messages)
     mask: Bools = found.to_numpy() & (ledger >= 0) & ((ledger > 0) | (entry > 0))
     topics = messages.column("topic").combine_chunks().dictionary_encode()
     names = topics.dictionary.to_pylist()
@@ -290,7 +315,7 @@ def _plain(deliveries: pa.Array, rows: Longs) -> Bools:
 
 def _entries_of(messages: pa.Table) -> pa.Table:
     """Return the ids of messages as ENTRIES; messages without an id are omitted."""
-    ledger, entry, _ = _ids("messages", messages)
+    ledger, entry = _ids(messages)
     known = (ledger >= 0) & (entry >= 0)
     return _ranges(ledger[known], entry[known], entry[known])
 

@@ -7,12 +7,15 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
 from pcli.codec.capture import Packet, PcapngWriter, read_packets
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
+from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
@@ -268,9 +271,9 @@ def test_a_file_before_the_horizon_is_not_read(recording):
     assert not recording.run("out", horizon_s=3600).changed
 
 
-def hourly(recording, later=lambda: None):
-    """Publish and acknowledge messages for six hours, one capture for each hour."""
-    for number in range(10, 16):
+def hourly(recording, later=lambda: None, hours=6):
+    """Publish and acknowledge messages, one capture for each hour."""
+    for number in range(10, 10 + hours):
         recording.rotate()
         recording.scene.wait(HOUR_MS)
         later()
@@ -318,6 +321,38 @@ def test_a_resent_message_remains_one_row_after_the_horizon(recording):
     hourly(recording)
     recording.batches(horizon_s=3600)
     assert [row["producer"]["sequence_id"] for row in recording.rows("out")].count(3) == 2
+    recording.check()
+
+
+def test_sends_without_a_receipt_are_final_after_the_horizon(recording):
+    """Each hour, a new producer begins with the sequence id 1. The capture contains only the clients' frames."""
+
+    def produce():
+        client = recording.scene.actor()
+        client.producer(producer_name=f"at {recording.scene.now}")
+        publish(client, 1)
+        client.cut()
+
+    hourly(recording, produce, hours=9)
+    broker, sizes = (6650).to_bytes(2, "big"), []
+    for number, packets in enumerate(recording.files()):
+        recording.write(number, [one for one in packets if one.data[36:38] == broker])
+        recording.run("out", horizon_s=7200)
+        files = (recording.folder / "out" / "_state").glob("halves-*")
+        sizes.append(sum(len(pa.ipc.open_file(path).read_all()) for path in files))
+    assert sizes[-1] == sizes[-2]
+    recording.check()
+
+
+def test_pings_are_not_kept_beyond_the_horizon(recording):
+    hourly(recording)
+    recording.batches(horizon_s=3600)
+    state = recording.folder / "out" / "_state"
+    tables = [pa.ipc.open_file(path).read_all() for path in state.glob("forwarded-*")]
+    kept = pa.concat_tables(one.select(["type", "time_ns"]) for one in tables)
+    pings = kept.filter(pc.equal(kept["type"], BY_NAME["PING"].number))
+    assert pc.min(kept["time_ns"]).as_py() < (START + HOUR_MS) * 1_000_000
+    assert (START + 3 * HOUR_MS) * 1_000_000 < pc.min(pings["time_ns"]).as_py()
     recording.check()
 
 
