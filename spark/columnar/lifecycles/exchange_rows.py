@@ -30,10 +30,11 @@ from pcli.spark.columnar.lifecycles.bucket_rows import longs
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
 from pcli.spark.columnar.lifecycles.partial_tables import Partials
-from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Session
 
 __all__ = ["exchanges_of_acks", "exchanges_of_requests"]
 
+_ACK: Final = BY_NAME["ACK"].number
 _SEND: Final = BY_NAME["SEND"].number
 
 _ERRORS: Final = {
@@ -90,20 +91,27 @@ class _Pairing:
         error = None
         if observed is not None:
             error = observed.command.get(_ERRORS.get(observed.frame.type, "")) or None
-        topic = _first(request.topic) or (peer.topic if peer is not None else "")
+        known = self._session(request, owner) if request.type == _ACK and owner is not None else peer
+        topic = _first(request.topic) or (known.topic if known is not None else "")
         return {
             "cluster": self._cluster, "connection": request.stream, "client": _address(stream.client),
             "server": _address(stream.server), "request": name_of(request.type),
             "answer": None if observed is None else name_of(observed.frame.type), "from_client": from_client,
             "request_id": _number(request), "owner_id": _owner(owner if peer is None else peer.id),
             "topic": _full(topic) or None,
-            "subscription": _first(request.subscription) or getattr(peer, "subscription", "") or None,
+            "subscription": _first(request.subscription) or getattr(known, "subscription", "") or None,
             "asked_ns": request.time_ns, "answered_ns": None if observed is None else observed.frame.time_ns,
             "latency_ns": None if observed is None else observed.latency_ns,
             "error": None if error is None else str(error),
             "asked_frame": request.number, "answered_frame": None if observed is None else observed.frame.number,
             "system": request.system,
         }  # fmt: skip
+
+    def _session(self, request: Request, owner: int) -> Session | None:
+        """Return the consumer of an ACK, which may be closed, as `exchanges_of_acks` does."""
+        place = (np.array([one], np.int64) for one in (request.stream, signed(owner), request.number))
+        at = int(self._facts.consumers.find(*place)[0])
+        return self._facts.sessions[self._facts.session[at]] if at >= 0 else None
 
 
 def _number(request: Request) -> int | None:

@@ -213,6 +213,24 @@ def test_a_late_file_changes_closed_messages(recording):
     recording.check()
 
 
+def test_an_ack_of_a_closed_consumer_reuses_a_request_id(recording):
+    """The single run pairs the ACKs frame by frame; the incremental run has closed the first one."""
+    client = recording.client
+    for number, name in enumerate("st", 1):
+        client.subscribe(kind="Shared", consumer_id=number, subscription=name)
+        client.flow(1000, consumer_id=number)
+    publish(client, 1)
+    client.ack(client.messages[1].message_id, consumer_id=2, request_id=520)
+    client(pb.CommandUnsubscribe(consumer_id=1))
+    client.ack(client.messages[0].message_id, consumer_id=1, request_id=520)
+    recording.rotate()
+    publish(client, 2)
+    recording.batches()
+    acks = [row for row in recording.rows("out", "exchanges") if row["request"] == "ACK"]
+    assert [(row["answer"], row["subscription"]) for row in acks] == [("ACK_RESPONSE", "t"), (None, "s")]
+    recording.check()
+
+
 def test_files_that_another_program_has_merged_are_restored(recording):
     recording.client.subscribe(kind="Shared")
     recording.client.flow(1000)
