@@ -333,7 +333,8 @@ class _Run:
         left = ~np.isin(frames, np.concatenate([asked[done], answered[done]]))
         left &= (frames <= rules.frames) & (frames > self._ends[self._forgotten])
         open_files += self._written(rows.filter(pa.array(~done & ~old)))
-        return open_files, self._written(rows.filter(pa.array(new))), self._storage.keep("ack_halves", [halves.filter(pa.array(left))])
+        kept = self._storage.keep("ack_halves", [halves.filter(pa.array(left))])
+        return open_files, self._written(rows.filter(pa.array(new))), kept
 
     def _written(self, rows: pa.Table) -> list[DataFile]:
         return write_exchanges(self._staging, self._reading, self._place, rows)

@@ -370,7 +370,7 @@ def test_pings_are_not_kept_beyond_the_horizon(recording):
     kept = pa.concat_tables(one.select(["type", "time_ns"]) for one in tables)
     pings = kept.filter(pc.equal(kept["type"], BY_NAME["PING"].number))
     assert pc.min(kept["time_ns"]).as_py() < (START + HOUR_MS) * 1_000_000
-    assert (START + 3 * HOUR_MS) * 1_000_000 < pc.min(pings["time_ns"]).as_py()
+    assert pc.min(pings["time_ns"]).as_py() > (START + 3 * HOUR_MS) * 1_000_000
     recording.check()
 
 
