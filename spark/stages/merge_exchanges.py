@@ -9,6 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -51,15 +52,21 @@ def merge_exchanges(
     ranges = ack_ranges(merged_facts.small.unpaired)
     pair = partial(_pair_acks, facts.forwarded_requests)
     paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "ack_halves", ranges, pair)
-    called = [frames_of_acks(one) for one in ambiguous]
-    small = replace(merged_facts.small, forwarded=pa.concat_tables([merged_facts.small.forwarded, *called]))
-    few = exchanges_of_requests(small, facts, streams, reading.recording.cluster)
+    few = _matched_by_frame(reading, merged_facts, ambiguous)
     write = PartWriter(staging, "exchanges", reading.recording.cluster, place)
     shared = engine.share((facts, streams))
     items = [paired, *reading.splits]
     sizes = [size_of([split], "answered", "ack_halves", "paired") for split in items]
     made = engine.map("exchanges", partial(_acks, write, shared, ranges), items, sizes=sizes)
     return [one for some in made for one in some] + write.rows(len(items), few)
+
+
+def _matched_by_frame(reading: ReadRecording, merged_facts: MergedFacts, ambiguous: Sequence[pa.Table]) -> pa.Table:
+    """Return EXCHANGES of all requests that the driver matches; ``ambiguous`` are rows of ``ack_halves``."""
+    small = merged_facts.small
+    forwarded = pa.concat_tables([small.forwarded, *map(frames_of_acks, ambiguous)])
+    small, streams = replace(small, forwarded=forwarded), list(reading.streams.values())
+    return exchanges_of_requests(small, merged_facts.facts, streams, reading.recording.cluster)
 
 
 def _pair_acks(requests: RequestIds, halves: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -72,13 +79,21 @@ def _acks(
     write: PartWriter, shared: Shared[tuple[RecordingFacts, list[Stream]]], ranges: AckRanges, split: SplitParts
 ) -> list[DataFile]:
     """Write the rows of ACKs of a split, or of the paired ACKs of different splits."""
-    facts, streams = shared.value
-    staging = write.staging
+    staging, requests = write.staging, shared.value[0].forwarded_requests
     halves = (
-        separate_requests(ranges.outside(table), facts.forwarded_requests)[0]
-        for table in tables_of(staging, split, "ack_halves")
+        separate_requests(ranges.outside(table), requests)[0] for table in tables_of(staging, split, "ack_halves")
     )
     tables = chain(tables_of(staging, split, "answered"), tables_of(staging, split, "paired"), halves)
+    return _written(write, shared, tables, split)
+
+
+def _written(
+    write: PartWriter,
+    shared: Shared[tuple[RecordingFacts, list[Stream]]],
+    tables: Iterable[pa.Table],
+    split: SplitParts,
+) -> list[DataFile]:
+    facts, streams = shared.value
     rows = [exchanges_of_acks(table, facts, streams, write.cluster) for table in tables]
     return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *rows]))
 
@@ -101,10 +116,7 @@ def merge_acks(
 def _answered(
     write: PartWriter, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts
 ) -> list[DataFile]:
-    facts, streams = shared.value
-    tables = tables_of(write.staging, split, "answered")
-    rows = [exchanges_of_acks(table, facts, streams, write.cluster) for table in tables]
-    return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *rows]))
+    return _written(write, shared, tables_of(write.staging, split, "answered"), split)
 
 
 def exchanges_of_halves(
@@ -115,12 +127,11 @@ def exchanges_of_halves(
     ``halves`` are the ACKs and responses without a counterpart in their split. Also return the rows of ``halves`` that
     later frames may concern: a response that precedes all ACKs with its id is ignored.
     """
-    small, facts, streams = merged_facts.small, merged_facts.facts, list(reading.streams.values())
-    ranges = ack_ranges(small.unpaired)
+    facts, streams = merged_facts.facts, list(reading.streams.values())
+    ranges = ack_ranges(merged_facts.small.unpaired)
     plain, called = separate_requests(halves, facts.forwarded_requests)
     made = pair_acks(ranges.inside(plain))
-    small = replace(small, forwarded=pa.concat_tables([small.forwarded, frames_of_acks(made.ambiguous)]))
-    few = exchanges_of_requests(small, facts, streams, reading.recording.cluster)
+    few = _matched_by_frame(reading, merged_facts, [made.ambiguous])
     acks = pa.concat_tables([made.answered, made.alone, ranges.outside(plain)])
     rows = pa.concat_tables([few, exchanges_of_acks(acks, facts, streams, reading.recording.cluster)])
     responses = pa.concat_tables([called, made.ambiguous])

@@ -246,7 +246,7 @@ class _Run:
         """
         kept = self._kept
         closed = joined_entries(self._tables(part for one in kept.closed for part in one.entries))
-        final = joined_entries(self._tables(kept.final))
+        final = self._final()
         if not len(closed) and not len(final):
             return False, 0
         known = self._engine.share((closed, final))
