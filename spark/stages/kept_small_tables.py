@@ -15,10 +15,43 @@ from pcli.spark.columnar.lifecycles.partial_tables import ROLES
 __all__ = ["without_old_rows"]
 
 _LASTING: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
-"""Roles of frames that are kept as long as the recording, except for `_KEEP_ALIVE`."""
+"""Roles of frames that are kept as long as the recording, except for `_TEMPORARY`."""
 
-_KEEP_ALIVE: Final = (BY_NAME["PING"].number, BY_NAME["PONG"].number)
-"""Frequent commands that do not change the state of a producer or consumer."""
+_TEMPORARY: Final = [
+    BY_NAME[name].number
+    for name in (
+        "PING",
+        "PONG",
+        "LOOKUP",
+        "LOOKUP_RESPONSE",
+        "PARTITIONED_METADATA",
+        "PARTITIONED_METADATA_RESPONSE",
+        "GET_TOPICS_OF_NAMESPACE",
+        "GET_TOPICS_OF_NAMESPACE_RESPONSE",
+        "GET_SCHEMA",
+        "GET_SCHEMA_RESPONSE",
+        "GET_OR_CREATE_SCHEMA",
+        "GET_OR_CREATE_SCHEMA_RESPONSE",
+        "GET_LAST_MESSAGE_ID",
+        "GET_LAST_MESSAGE_ID_RESPONSE",
+        "CONSUMER_STATS",
+        "CONSUMER_STATS_RESPONSE",
+        "NEW_TXN",
+        "NEW_TXN_RESPONSE",
+        "ADD_PARTITION_TO_TXN",
+        "ADD_PARTITION_TO_TXN_RESPONSE",
+        "ADD_SUBSCRIPTION_TO_TXN",
+        "ADD_SUBSCRIPTION_TO_TXN_RESPONSE",
+        "END_TXN",
+        "END_TXN_RESPONSE",
+        "END_TXN_ON_PARTITION",
+        "END_TXN_ON_PARTITION_RESPONSE",
+        "END_TXN_ON_SUBSCRIPTION",
+        "END_TXN_ON_SUBSCRIPTION_RESPONSE",
+    )
+]
+"""Commands that do not change the state of a connection, producer or consumer. The end of a transaction changes only
+messages whose acknowledgements precede it."""
 
 
 def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: int) -> dict[str, pa.Table]:
@@ -30,8 +63,8 @@ def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: 
     found = dict(known)
     if "forwarded" in known:
         role = pc.bit_wise_and(known["forwarded"]["role"], _LASTING)
-        keep_alive = pc.is_in(known["forwarded"]["type"], pa.array(_KEEP_ALIVE, known["forwarded"]["type"].type))
-        lasting = pc.and_(pc.not_equal(role, 0), pc.invert(keep_alive))
+        temporary = pc.is_in(known["forwarded"]["type"], pa.array(_TEMPORARY, known["forwarded"]["type"].type))
+        lasting = pc.and_(pc.not_equal(role, 0), pc.invert(temporary))
         found["forwarded"] = _kept(known["forwarded"], forgotten, lasting)
     for name in known.keys() & {"sessions", "unpaired"}:
         found[name] = known[name].filter(pc.greater_equal(known[name]["split"], forgotten))

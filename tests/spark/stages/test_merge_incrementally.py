@@ -21,7 +21,7 @@ from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
 from pcli.spark.stages import merge_incrementally
 from pcli.spark.tables.stored_tables import StoredTables
-from tests.codec.observe.conftest import START, Scene
+from tests.codec.observe.conftest import START, TOPIC, Scene
 
 TABLES = ("messages", "exchanges", "permits")
 HOUR_MS = 3_600_000
@@ -362,15 +362,28 @@ def test_sends_without_a_receipt_are_final_after_the_horizon(recording):
     recording.check()
 
 
-def test_pings_are_not_kept_beyond_the_horizon(recording):
-    hourly(recording)
+def test_commands_that_change_no_producer_or_consumer_are_not_kept_beyond_the_horizon(tmp_path):
+    recording = Recording(tmp_path, transactionCoordinatorEnabled=True)
+    client = recording.client
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    client(pb.CommandTcClientConnectRequest(tc_id=0))
+
+    def look_up_and_commit():
+        client(pb.CommandLookupTopic(topic=TOPIC), pb.CommandPartitionedTopicMetadata(topic=TOPIC))
+        opened = client(pb.CommandNewTxn(tc_id=0))[-1]
+        txn = {"txnid_most_bits": opened.txnid_most_bits, "txnid_least_bits": opened.txnid_least_bits}
+        client(pb.CommandEndTxn(txn_action=pb.COMMIT, **txn))
+
+    hourly(recording, look_up_and_commit)
     recording.batches(horizon_s=3600)
     state = recording.folder / "out" / "_state"
     tables = [pa.ipc.open_file(path).read_all() for path in state.glob("forwarded-*")]
     kept = pa.concat_tables(one.select(["type", "time_ns"]) for one in tables)
-    pings = kept.filter(pc.equal(kept["type"], BY_NAME["PING"].number))
     assert pc.min(kept["time_ns"]).as_py() < (START + HOUR_MS) * 1_000_000
-    assert pc.min(pings["time_ns"]).as_py() > (START + 3 * HOUR_MS) * 1_000_000
+    for name in ("PING", "LOOKUP", "LOOKUP_RESPONSE", "PARTITIONED_METADATA", "NEW_TXN", "END_TXN_RESPONSE"):
+        rows = kept.filter(pc.equal(kept["type"], BY_NAME[name].number))
+        assert pc.min(rows["time_ns"]).as_py() > (START + 3 * HOUR_MS) * 1_000_000
     recording.check()
 
 
