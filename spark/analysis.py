@@ -25,7 +25,7 @@ from pcli.spark.input.capture_files import changes
 from pcli.spark.input.checked_plan import planned, strict_error
 from pcli.spark.input.read_plan import Plan
 from pcli.spark.request import Request, RequiredData
-from pcli.spark.stages.count_permits import count_permits
+from pcli.spark.stages.count_permits import count_new_permits, count_permits
 from pcli.spark.stages.incremental import IncrementalState, is_unchanged, keep, kept_of, read_new, with_missing_files
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
 from pcli.spark.stages.list_frames import list_frames
@@ -163,7 +163,7 @@ def _make_recording(
     if reading.lifecycles is not None or names & {"messages", "exchanges", "permits"}:
         _merge(request, engine, staging, reading, place, names, made)
     if "permits" in names:
-        made.files += count_permits(engine, staging, reading, place)
+        _count_permits(engine, staging, reading, place, made)
     if "frames" in names:
         made.files += list_frames(engine, staging, reading, place)
     cut = request.since_ns is not None or request.until_ns is not None
@@ -196,6 +196,18 @@ def _merge(
         made.files += [one for some in buckets for one in some.files]
     if "exchanges" in names:
         made.files += merge_exchanges(engine, staging, reading, merged_facts, place)
+
+
+def _count_permits(engine: Engine, staging: Staging, reading: ReadRecording, place: int, made: _Made) -> None:
+    """Write `permits`."""
+    kept = reading.permits
+    if kept is None:
+        made.files += count_permits(engine, staging, reading, place)
+        return
+    final = reading.lifecycles is not None and reading.lifecycles.removed > 0
+    files, replaced, reading.permits = count_new_permits(engine, staging, reading, kept, place, final=final)
+    made.files += files
+    made.replaced.setdefault("permits", []).extend(replaced)
 
 
 def _captures(found: Plan, readings: Sequence[ReadRecording], changed: Mapping[str, str]) -> pa.Table:

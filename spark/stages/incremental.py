@@ -35,19 +35,19 @@ from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
-from pcli.spark.stages.kept_values import dump, load
+from pcli.spark.stages.kept_permits import KeptPermits
+from pcli.spark.stages.kept_values import dump, load, load_kept
 from pcli.spark.stages.merge_lifecycles import SMALL
 from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
 from pcli.spark.stages.read_sequentially import Checkpoint, ReadInOrder, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.data_files import Staging, write_bytes
 from pcli.spark.tables.run_commit import STATE, OpenRun
-from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 """Number of the format of the kept data. Increase it when a class or a partial table in it changes."""
 
 _INDEX: Final = f"index-{_FORMAT}-"
@@ -61,7 +61,10 @@ read again."""
 _OLDER: Final = 8
 """Maximum number of older states that are kept, from which late files within the horizon are read."""
 
-_REMOVED: Final = frozenset({"published", "halves", "consumed", "answered", "ack_halves", "heads", "packets", *SMALL})
+_REMOVED: Final = frozenset({
+    "published", "halves", "consumed", "answered", "ack_halves", "heads", "packets",
+    "permit_changes", "permit_events", "permit_totals", *SMALL,
+})  # fmt: skip
 """Tables of splits that are older than the horizon and no longer needed."""
 
 
@@ -78,6 +81,7 @@ class KeptRecording:
     observations: list[KeptObservations] = field(default_factory=list)
     """The states of the observed groups after the last runs, in order."""
     lifecycles: KeptLifecycles = field(default_factory=KeptLifecycles)
+    permits: KeptPermits = field(default_factory=KeptPermits)
     evidence: dict[int, FramePlace] = field(default_factory=dict)
     """The positions of the frames that findings name, by number."""
 
@@ -89,9 +93,12 @@ class KeptRecording:
         removed = self.lifecycles.removed
         if not removed:
             return 0
-        usable = [count for count in self.checkpoints if count > self.splits[removed - 1].part]
-        observed = [one.parts for one in self.observations if one.parts > self.splits[removed - 1].part]
-        return min(count for count in usable if not self.observations or count >= min(observed))
+        last = self.splits[removed - 1].part
+        first = max(
+            min((one.parts for one in states if one.parts > last), default=0)
+            for states in (self.observations, self.permits.states)
+        )
+        return min(count for count in self.checkpoints if count > last and count >= first)
 
     def paths(self) -> Iterator[str]:
         """Yield the paths of all files that contain kept data."""
@@ -99,6 +106,7 @@ class KeptRecording:
         yield from self.checkpoints.values()
         yield from (group.path for one in self.observations for group in one.groups)
         yield from self.lifecycles.paths()
+        yield from self.permits.paths()
 
 
 @dataclass(slots=True)
@@ -244,11 +252,12 @@ def read_new(
         {count: checkpoints[count] for count in newest},
         observations,
         lifecycles,
+        old.permits.until(same),
         evidence,
     )
     reading = as_read(recording, read)
     reading.observed = observations[-1] if observations else KeptObservations()
-    reading.lifecycles, reading.evidence = lifecycles, evidence
+    reading.lifecycles, reading.permits, reading.evidence = lifecycles, old.permits.until(same), evidence
     return reading
 
 
@@ -288,7 +297,7 @@ def _read_from(
 
     ``on_bytes`` is that of `read_in_order`.
     """
-    carried = _carried(staging.store, start.checkpoint) if start.checkpoint else None
+    carried: Checkpoint | None = load_kept(staging.store, start.checkpoint) if start.checkpoint else None
     before = start.splits
     if carried is not None:
         before = [_with_streams(split, carried.streams) for split in before]
@@ -332,6 +341,7 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
     readings = list(readings)
     observed = {reading.recording.cluster: reading.observed for reading in readings}
     lifecycles = {reading.recording.cluster: reading.lifecycles for reading in readings}
+    permits = {reading.recording.cluster: reading.permits for reading in readings}
     evidence = {reading.recording.cluster: reading.evidence for reading in readings}
 
     def moved(path: str) -> str:
@@ -354,12 +364,15 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
             replace(known, groups=[replace(group, path=moved(group.path)) for group in known.groups])
             for known in map(states.__getitem__, _distant(filter(None, states), one.entries, horizon_s))
         ]
+        counted = permits.get(cluster) or one.permits
+        counts = _distant((known.parts for known in counted.states), one.entries, horizon_s)
         moved_state.recordings[cluster] = replace(
             one,
             splits=splits,
             checkpoints=checkpoints,
             observations=observations,
             lifecycles=state.moved(moved),
+            permits=counted.reduced(counts).moved(moved),
             evidence=evidence.get(cluster, one.evidence),
         )
     index = write_bytes(run.staging, f"{_INDEX}{uuid.uuid4().hex}", dump(moved_state))
@@ -380,14 +393,6 @@ def _identity(entry: Entry) -> tuple[str, int, int]:
 def _noted(entry: Entry) -> Entry:
     """Return the entry to keep. Its name contains no passwords, and the file is not opened by this name."""
     return replace(entry, found=replace(entry.found, where=hidden(entry.found.where)))
-
-
-def _carried(store: Store, name: str) -> Checkpoint:
-    data = store.read(name)
-    if data is None:
-        raise LocalError(f"{store.path(name)}: missing; omit --incremental to read all files again")
-    checkpoint: Checkpoint = load(data, store.path(name))
-    return checkpoint
 
 
 def _with_streams(split: SplitParts, streams: Mapping[int, Stream]) -> SplitParts:

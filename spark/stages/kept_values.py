@@ -37,8 +37,9 @@ from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.observe.tracking.transactions import Transactions
 from pcli.spark.columnar.observation.observe_group import Group
 from pcli.spark.stages.read_sequentially import collection_disabled
+from pcli.spark.tables.table_store import Store
 
-__all__ = ["dump", "load"]
+__all__ = ["dump", "load", "load_kept"]
 
 _PLAIN: Final = frozenset({
     ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "bytearray"), ("builtins", "range"),
@@ -61,10 +62,11 @@ _MODULES: Final = frozenset({
     "pcli.spark.columnar.observation.finding_table",
     "pcli.spark.columnar.observation.host_history", "pcli.spark.columnar.observation.observe_group",
     "pcli.spark.columnar.observation.recording_context",
+    "pcli.spark.columnar.permits.permit_sessions",
     "pcli.spark.columnar.reading.capture_reader", "pcli.spark.columnar.reading.recent_segments",
     "pcli.spark.input.capture_files", "pcli.spark.input.capture_headers", "pcli.spark.input.read_plan",
     "pcli.spark.stages.incremental", "pcli.spark.stages.kept_lifecycles", "pcli.spark.stages.kept_observations",
-    "pcli.spark.stages.read_sequentially",
+    "pcli.spark.stages.kept_permits", "pcli.spark.stages.read_sequentially",
     "pcli.spark.stages.split_tables", "pcli.spark.tables.data_files",
 })  # fmt: skip
 """Modules whose classes are loaded, with those of `_TRACKER`."""
@@ -132,6 +134,14 @@ def load(data: bytes, where: str) -> Any:
             f"{where}: damaged, or written by a different version of pcli ({error}): omit --incremental to read "
             "all files again"
         ) from None
+
+
+def load_kept(store: Store, name: str) -> Any:
+    """Return the value in a file of the state; raise LocalError if the file is missing, or as `load` does."""
+    data = store.read(name)
+    if data is None:
+        raise LocalError(f"{store.path(name)}: missing; omit --incremental to read all files again")
+    return load(data, store.path(name))
 
 
 class _RestrictedUnpickler(pickle.Unpickler):

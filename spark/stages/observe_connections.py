@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.errors import LocalError
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import groups_of, packed
@@ -35,7 +34,7 @@ from pcli.spark.columnar.observation.recording_context import Recording, recordi
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.evidence_packets import places_of_evidence
 from pcli.spark.stages.kept_observations import KeptGroup, KeptObservations, continued_groups, kept_streams
-from pcli.spark.stages.kept_values import dump, load
+from pcli.spark.stages.kept_values import dump, load_kept
 from pcli.spark.stages.observe_topics import observe_topic_parts
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.shuffle_header_rows import blocks
@@ -260,10 +259,7 @@ def _observe_further(
     if kept is None:
         group = new_group(known.recording)
     else:
-        data = staging.store.read(kept.path)
-        if data is None:
-            raise LocalError(f"{staging.store.path(kept.path)}: missing; omit --incremental to read all files again")
-        group = load(data, staging.store.path(kept.path))
+        group = load_kept(staging.store, kept.path)
         group.resume(known.recording)
     paths: list[str] = []
 

@@ -16,7 +16,7 @@ from pcli.spark.columnar.permits.permit_buckets import (
     permit_rows,
     permit_totals,
 )
-from pcli.spark.columnar.permits.permit_sessions import EVENTS, permit_starts
+from pcli.spark.columnar.permits.permit_sessions import EVENTS, PermitSessions
 
 __all__ = [
     "CHANGES",
@@ -24,9 +24,9 @@ __all__ = [
     "PERMITS",
     "PERMITS_ORDER",
     "PERMITS_TIME",
+    "PermitSessions",
     "merge_permits",
     "permit_parts",
     "permit_rows",
-    "permit_starts",
     "permit_totals",
 ]

@@ -200,7 +200,7 @@ def _each(what: np.ufunc, values: Longs, first: Longs) -> Longs:
 
 
 def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the sums of each part of a session for permit_starts; ``changes`` are all changes of one or more cuts."""
+    """Return the sums of each part of a session for PermitSessions; ``changes`` are all changes of one or more cuts."""
     how = [("first_frame", "min"), ("granted", "sum"), ("used", "sum")]
     found = pa.Table.from_batches([changes]).group_by(list(_PART), use_threads=False).aggregate(how)
     columns = [found[name].combine_chunks() for name in (*_PART, *("_".join(one) for one in how))]

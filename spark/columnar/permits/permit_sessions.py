@@ -24,7 +24,7 @@ from pcli.codec.wire.frame import Frame
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, column
 
-__all__ = ["EVENTS", "STARTS", "TOTALS", "event_rows", "events_of", "permit_starts"]
+__all__ = ["EVENTS", "STARTS", "TOTALS", "PermitSessions", "event_rows", "events_of"]
 
 EVENTS: Final = pa.schema(
     [
@@ -151,24 +151,28 @@ class _Connection:
             session.end()
 
 
-def permit_starts(totals: Iterable[pa.RecordBatch], events: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Scan all parts of some connections; return rows of STARTS, one for each row of TOTALS.
+class PermitSessions:
+    """The consumers of all connections, after a number of frames."""
 
-    Connections are independent: each may be scanned separately, but must be complete. Places and streams are global;
-    the order of the batches does not matter. The caller excludes a stream whose frames are counted on a different
-    stream (the forwarded connection of a proxy).
-    """
-    rows = [(row["first_frame"], row) for batch in totals for row in batch.to_pylist()]
-    rows += [(row["place"], row) for batch in events for row in batch.to_pylist()]
-    rows.sort(key=lambda pair: pair[0])
-    return pa.RecordBatch.from_pylist(list(_scan(row for _, row in rows)), STARTS)
+    def __init__(self) -> None:
+        self._connections: dict[int, _Connection] = {}
 
+    def starts(self, totals: Iterable[pa.RecordBatch], events: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+        """Process further parts of the connections; return rows of STARTS, one for each row of TOTALS.
 
-def _scan(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    connections: dict[int, _Connection] = {}
-    for row in rows:
-        connection = connections.setdefault(row["stream"], _Connection())
-        if "event" in row:
-            connection.event(row)
-        else:
-            yield connection.part(row)
+        All parts of a connection must be processed in order. Places and streams are global; the order of the batches
+        does not matter. The caller excludes a stream whose frames are counted on a different stream (the forwarded
+        connection of a proxy).
+        """
+        rows = [(row["first_frame"], row) for batch in totals for row in batch.to_pylist()]
+        rows += [(row["place"], row) for batch in events for row in batch.to_pylist()]
+        rows.sort(key=lambda pair: pair[0])
+        return pa.RecordBatch.from_pylist(list(self._scan(row for _, row in rows)), STARTS)
+
+    def _scan(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            connection = self._connections.setdefault(row["stream"], _Connection())
+            if "event" in row:
+                connection.event(row)
+            else:
+                yield connection.part(row)

@@ -19,7 +19,7 @@ from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.frame_columns import Frames
-from pcli.spark.columnar.permits import permit_starts
+from pcli.spark.columnar.permits import PermitSessions
 from pcli.spark.columnar.permits.permit_buckets import (
     PERMITS,
     costs,
@@ -42,7 +42,7 @@ def one_cut(frames, size):
     seen = Counter()
     parts = [parts_of(frames[start : start + size], 0, seen) for start in range(0, len(frames), size)]
     changes = pa.concat_batches([one.changes for one in parts])
-    starts = permit_starts([permit_totals(changes)], [one.events for one in parts])
+    starts = PermitSessions().starts([permit_totals(changes)], [one.events for one in parts])
     return merge_permits([permit_rows(changes, starts, cluster="c")])
 
 
@@ -55,7 +55,7 @@ def table(frames, cuts=(), legs=()):
         return batch.filter(pa.compute.invert(pa.compute.is_in(batch["stream"], pa.array(list(legs), pa.int64()))))
 
     changes, events = [left(one.changes) for one in parts], [left(one.events) for one in parts]
-    starts = permit_starts([permit_totals(one) for one in changes], events)
+    starts = PermitSessions().starts([permit_totals(one) for one in changes], events)
     return merge_permits([permit_rows(one, starts, cluster="c") for one in reversed(changes)])
 
 
