@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,7 +28,8 @@ from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.count_permits import count_new_permits, count_permits
 from pcli.spark.stages.incremental import IncrementalState, is_unchanged, keep, kept_of, read_new, with_missing_files
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
-from pcli.spark.stages.list_frames import list_frames
+from pcli.spark.stages.kept_lifecycles import KeptLifecycles
+from pcli.spark.stages.list_frames import list_frames, list_new_frames
 from pcli.spark.stages.merge_exchanges import merge_exchanges
 from pcli.spark.stages.merge_incrementally import merge_incrementally
 from pcli.spark.stages.merge_lifecycles import collect_small_tables, merge_messages
@@ -76,7 +77,8 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
         if kept is not None and is_unchanged(run, kept) and _nothing_new(store, run, tables, captures):
             run.abandon()
             return summary_of(store, run.base, changed=False)
-        made = _make(request, engine, run, captures, readings)
+        made = _TableWriter(request, engine, run.staging)
+        made.write(captures, readings)
         state = {} if kept is None else keep(run, kept, readings, request.horizon_s)
         keep_days, replaced = _keep_days(request), made.replaced if continued else {}
         completed = run.commit(
@@ -126,88 +128,81 @@ def _read(
     return readings, found
 
 
-@dataclass(slots=True)
-class _Made:
-    """The files of a run."""
+class _TableWriter:
+    """The files of the tables of a run."""
 
-    files: list[DataFile]
-    replaced: dict[str, list[DataFile]] = field(default_factory=dict)
-    """The replaced files of the tables of which all other files are kept."""
-    late: int = 0
-    """Number of messages that have frames after the horizon."""
+    def __init__(self, request: Request, engine: Engine, staging: Staging) -> None:
+        self._request, self._engine, self._staging = request, engine, staging
+        self._names = {table.name for table in request.tables}
+        self.files: list[DataFile] = []
+        self.replaced: dict[str, list[DataFile]] = {}
+        """The replaced files of the tables of which an incremental run keeps all other files."""
+        self.late = 0
+        """Number of messages that have frames after the horizon."""
 
+    def write(self, captures: pa.Table, readings: Sequence[ReadRecording]) -> None:
+        """Write the files of all tables."""
+        self.files += write_rows(self._staging, TABLES["captures"], 0, captures)
+        for place, reading in enumerate(readings):
+            gaps = gaps_table(reading.recording, reading.splits)
+            self.files += write_rows(self._staging, TABLES["gaps"], place, gaps)
+        for place, reading in enumerate(readings):
+            self._write_recording(reading, place)
 
-def _make(
-    request: Request, engine: Engine, run: OpenRun, captures: pa.Table, readings: Sequence[ReadRecording]
-) -> _Made:
-    """Write the files of all tables."""
-    names = {table.name for table in request.tables}
-    made = _Made(write_rows(run.staging, TABLES["captures"], 0, captures))
-    for part, reading in enumerate(readings):
-        made.files += write_rows(run.staging, TABLES["gaps"], part, gaps_table(reading.recording, reading.splits))
-    for place, reading in enumerate(readings):
-        _make_recording(request, engine, run.staging, reading, place, names, made)
-    return made
+    def _write_recording(self, reading: ReadRecording, place: int) -> None:
+        """Write the tables of one recording, except `captures` and `gaps`."""
+        if reading.lifecycles is not None:
+            self._merge_incrementally(reading, reading.lifecycles, place)
+        elif self._names & {"messages", "exchanges", "permits"}:
+            self._merge(reading, place)
+        if "permits" in self._names:
+            self._count_permits(reading, place)
+        if "frames" in self._names:
+            self._list_frames(reading, place)
+        cut = self._request.since_ns is not None or self._request.until_ns is not None
+        self.files += observe_recording(self._engine, self._staging, reading, place, self._names, cut=cut)
 
+    def _merge(self, reading: ReadRecording, place: int) -> None:
+        """Write `messages` and `exchanges`, and determine the duplicate connections."""
+        merged_facts = collect_small_tables(self._engine, self._staging, reading)
+        if "messages" in self._names:
+            buckets = merge_messages(self._engine, self._staging, reading, merged_facts, place)
+            self.files += [one for some in buckets for one in some.files]
+        if "exchanges" in self._names:
+            self.files += merge_exchanges(self._engine, self._staging, reading, merged_facts, place)
 
-def _make_recording(
-    request: Request,
-    engine: Engine,
-    staging: Staging,
-    reading: ReadRecording,
-    place: int,
-    names: set[str],
-    made: _Made,
-) -> None:
-    """Write the tables of one recording, except `captures` and `gaps`."""
-    if reading.lifecycles is not None or names & {"messages", "exchanges", "permits"}:
-        _merge(request, engine, staging, reading, place, names, made)
-    if "permits" in names:
-        _count_permits(engine, staging, reading, place, made)
-    if "frames" in names:
-        made.files += list_frames(engine, staging, reading, place)
-    cut = request.since_ns is not None or request.until_ns is not None
-    made.files += observe_recording(engine, staging, reading, place, names, cut=cut)
-
-
-def _merge(
-    request: Request,
-    engine: Engine,
-    staging: Staging,
-    reading: ReadRecording,
-    place: int,
-    names: set[str],
-    made: _Made,
-) -> None:
-    """Write `messages` and `exchanges`, and determine the duplicate connections if a table depends on them."""
-    kept = reading.lifecycles
-    if kept is not None:
-        horizon_ns = int(request.horizon_s * 1_000_000_000)
-        merged = merge_incrementally(engine, staging, reading, kept, place, names, horizon_ns)
-        made.files += merged.made
-        made.late += merged.late
+    def _merge_incrementally(self, reading: ReadRecording, kept: KeptLifecycles, place: int) -> None:
+        horizon_ns = int(self._request.horizon_s * 1_000_000_000)
+        merged = merge_incrementally(self._engine, self._staging, reading, kept, place, self._names, horizon_ns)
+        self.files += merged.made
+        self.late += merged.late
         for name, files in merged.replaced.items():
-            made.replaced.setdefault(name, []).extend(files)
+            self._replace(name, files)
         reading.lifecycles = merged.kept
-        return
-    merged_facts = collect_small_tables(engine, staging, reading)
-    if "messages" in names:
-        buckets = merge_messages(engine, staging, reading, merged_facts, place)
-        made.files += [one for some in buckets for one in some.files]
-    if "exchanges" in names:
-        made.files += merge_exchanges(engine, staging, reading, merged_facts, place)
 
+    def _count_permits(self, reading: ReadRecording, place: int) -> None:
+        kept = reading.permits
+        if kept is None:
+            self.files += count_permits(self._engine, self._staging, reading, place)
+            return
+        final = reading.lifecycles is not None and reading.lifecycles.removed > 0
+        made, replaced, reading.permits = count_new_permits(
+            self._engine, self._staging, reading, kept, place, final=final
+        )
+        self.files += made
+        self._replace("permits", replaced)
 
-def _count_permits(engine: Engine, staging: Staging, reading: ReadRecording, place: int, made: _Made) -> None:
-    """Write `permits`."""
-    kept = reading.permits
-    if kept is None:
-        made.files += count_permits(engine, staging, reading, place)
-        return
-    final = reading.lifecycles is not None and reading.lifecycles.removed > 0
-    files, replaced, reading.permits = count_new_permits(engine, staging, reading, kept, place, final=final)
-    made.files += files
-    made.replaced.setdefault("permits", []).extend(replaced)
+    def _list_frames(self, reading: ReadRecording, place: int) -> None:
+        kept = reading.frame_states
+        if kept is None:
+            self.files += list_frames(self._engine, self._staging, reading.splits, place)
+            return
+        made, replaced, reading.frame_states = list_new_frames(self._engine, self._staging, reading, kept, place)
+        self.files += made
+        self._replace("frames", replaced)
+
+    def _replace(self, table: str, files: Sequence[DataFile]) -> None:
+        self.replaced.setdefault(table, []).extend(files)
 
 
 def _captures(found: Plan, readings: Sequence[ReadRecording], changed: Mapping[str, str]) -> pa.Table:

@@ -24,8 +24,9 @@ import pyarrow.compute as pc
 from pcli.spark.columnar.permits import PERMITS, PermitSessions, merge_permits, permit_rows
 from pcli.spark.columnar.permits.permit_buckets import BUCKET_NS
 from pcli.spark.engine import Block, Engine, Shared
-from pcli.spark.stages.kept_permits import KeptPermits, PermitState
+from pcli.spark.stages.kept_states import KeptStates, PermitState
 from pcli.spark.stages.kept_values import dump, load_kept
+from pcli.spark.stages.merge_files import merge_files_of_states
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, as_batch, size_of
 from pcli.spark.tables.catalog import TABLES
@@ -62,8 +63,8 @@ def count_permits(engine: Engine, staging: Staging, reading: ReadRecording, plac
 
 
 def count_new_permits(
-    engine: Engine, staging: Staging, reading: ReadRecording, kept: KeptPermits, place: int, *, final: bool
-) -> tuple[list[DataFile], list[DataFile], KeptPermits]:
+    engine: Engine, staging: Staging, reading: ReadRecording, kept: KeptStates[PermitState], place: int, *, final: bool
+) -> tuple[list[DataFile], list[DataFile], KeptStates[PermitState]]:
     """Continue the table `permits` of the recording with the index ``place``.
 
     The last split of ``reading`` contains the rows from the end of the recording. ``final`` is true if the tables of
@@ -81,10 +82,11 @@ def count_new_permits(
     closed = [file for one in merged for file in one.closed]
     left = [file for one in merged for file in one.open]
     new = PermitState(
-        parts, connections, _duplicates(reading, connections), sessions, [part for one in merged for part in one.kept],
-        max([state.closed_ns, *(one.closed_ns for one in merged)]), closed,
+        parts, closed, connections, _duplicates(reading, connections), sessions,
+        [part for one in merged for part in one.kept], max([state.closed_ns, *(one.closed_ns for one in merged)]),
     )  # fmt: skip
-    return [*closed, *left], kept.replaced, kept.followed_by(new, left)
+    kept, made = merge_files_of_states(engine, staging, part_number(place, 0), kept)
+    return [*closed, *left, *made], kept.replaced, kept.followed_by(new, left)
 
 
 def _same_duplicates(state: PermitState, reading: ReadRecording) -> bool:

@@ -35,7 +35,7 @@ from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
-from pcli.spark.stages.kept_permits import KeptPermits
+from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
 from pcli.spark.stages.kept_values import dump, load, load_kept
 from pcli.spark.stages.merge_lifecycles import SMALL
 from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
@@ -63,7 +63,7 @@ _OLDER: Final = 8
 
 _REMOVED: Final = frozenset({
     "published", "halves", "consumed", "answered", "ack_halves", "heads", "packets",
-    "permit_changes", "permit_events", "permit_totals", *SMALL,
+    "permit_changes", "permit_events", "permit_totals", "frames", *SMALL,
 })  # fmt: skip
 """Tables of splits that are older than the horizon and no longer needed."""
 
@@ -81,7 +81,8 @@ class KeptRecording:
     observations: list[KeptObservations] = field(default_factory=list)
     """The states of the observed groups after the last runs, in order."""
     lifecycles: KeptLifecycles = field(default_factory=KeptLifecycles)
-    permits: KeptPermits = field(default_factory=KeptPermits)
+    permits: KeptStates[PermitState] = field(default_factory=KeptStates)
+    frames: KeptStates[TableState] = field(default_factory=KeptStates)
     evidence: dict[int, FramePlace] = field(default_factory=dict)
     """The positions of the frames that findings name, by number."""
 
@@ -96,7 +97,7 @@ class KeptRecording:
         last = self.splits[removed - 1].part
         first = max(
             min((one.parts for one in states if one.parts > last), default=0)
-            for states in (self.observations, self.permits.states)
+            for states in (self.observations, self.permits.states, self.frames.states)
         )
         return min(count for count in self.checkpoints if count > last and count >= first)
 
@@ -107,6 +108,7 @@ class KeptRecording:
         yield from (group.path for one in self.observations for group in one.groups)
         yield from self.lifecycles.paths()
         yield from self.permits.paths()
+        yield from self.frames.paths()
 
 
 @dataclass(slots=True)
@@ -253,11 +255,14 @@ def read_new(
         observations,
         lifecycles,
         old.permits.until(same),
+        old.frames.until(same),
         evidence,
     )
     reading = as_read(recording, read)
     reading.observed = observations[-1] if observations else KeptObservations()
-    reading.lifecycles, reading.permits, reading.evidence = lifecycles, old.permits.until(same), evidence
+    now = kept.recordings[recording.cluster]
+    reading.lifecycles, reading.evidence = lifecycles, evidence
+    reading.permits, reading.frame_states = now.permits, now.frames
     return reading
 
 
@@ -342,6 +347,7 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
     observed = {reading.recording.cluster: reading.observed for reading in readings}
     lifecycles = {reading.recording.cluster: reading.lifecycles for reading in readings}
     permits = {reading.recording.cluster: reading.permits for reading in readings}
+    frames = {reading.recording.cluster: reading.frame_states for reading in readings}
     evidence = {reading.recording.cluster: reading.evidence for reading in readings}
 
     def moved(path: str) -> str:
@@ -364,8 +370,8 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
             replace(known, groups=[replace(group, path=moved(group.path)) for group in known.groups])
             for known in map(states.__getitem__, _distant(filter(None, states), one.entries, horizon_s))
         ]
-        counted = permits.get(cluster) or one.permits
-        counts = _distant((known.parts for known in counted.states), one.entries, horizon_s)
+        counted, listed = permits.get(cluster) or one.permits, frames.get(cluster) or one.frames
+        counts = _distant((known.parts for known in counted.states or listed.states), one.entries, horizon_s)
         moved_state.recordings[cluster] = replace(
             one,
             splits=splits,
@@ -373,6 +379,7 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
             observations=observations,
             lifecycles=state.moved(moved),
             permits=counted.reduced(counts).moved(moved),
+            frames=listed.reduced(counts),
             evidence=evidence.get(cluster, one.evidence),
         )
     index = write_bytes(run.staging, f"{_INDEX}{uuid.uuid4().hex}", dump(moved_state))

@@ -66,7 +66,7 @@ _MODULES: Final = frozenset({
     "pcli.spark.columnar.reading.capture_reader", "pcli.spark.columnar.reading.recent_segments",
     "pcli.spark.input.capture_files", "pcli.spark.input.capture_headers", "pcli.spark.input.read_plan",
     "pcli.spark.stages.incremental", "pcli.spark.stages.kept_lifecycles", "pcli.spark.stages.kept_observations",
-    "pcli.spark.stages.kept_permits", "pcli.spark.stages.read_sequentially",
+    "pcli.spark.stages.kept_states", "pcli.spark.stages.read_sequentially",
     "pcli.spark.stages.split_tables", "pcli.spark.tables.data_files",
 })  # fmt: skip
 """Modules whose classes are loaded, with those of `_TRACKER`."""

@@ -22,7 +22,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from pcli.spark.columnar.lifecycles.closed_messages import (
     ClosingRules,
@@ -39,6 +38,7 @@ from pcli.spark.engine import Engine, Shared
 from pcli.spark.stages.kept_lifecycles import ClosedPeriod, KeptLifecycles, Parts
 from pcli.spark.stages.kept_small_tables import without_old_rows
 from pcli.spark.stages.merge_exchanges import exchanges_of_halves, merge_acks, write_exchanges
+from pcli.spark.stages.merge_files import merge_files
 from pcli.spark.stages.merge_lifecycles import (
     SMALL,
     BucketFiles,
@@ -50,14 +50,9 @@ from pcli.spark.stages.merge_lifecycles import (
 )
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load
-from pcli.spark.tables.catalog import DAY, TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_rows
-from pcli.spark.tables.table_store import refused
+from pcli.spark.tables.data_files import DataFile, Staging
 
 __all__ = ["MergedLifecycles", "merge_incrementally"]
-
-_MERGED_FILES: Final = 16
-"""Minimum number of files with final rows that are merged."""
 
 _PERIODS: Final = 4
 """Number of periods into which the rows are divided if all of them are merged."""
@@ -292,12 +287,10 @@ class _Run:
     def _merge_final_files(self, merged: MergedLifecycles) -> None:
         """Merge the files with final rows if there are many. The files of this run are merged by a later run."""
         for name, files in self._kept.final_files.items():
-            if len(files) >= _MERGED_FILES:
-                task = partial(_merged_files, self._staging, part_number(self._place, 0))
-                [made] = self._engine.map("compact", task, [files], sizes=[sum(one.bytes for one in files)])
-                merged.made += made
-                merged.replaced[name] += files
-                merged.kept.final_files[name] = merged.kept.final_files[name][len(files) :]
+            found = merge_files(self._engine, self._staging, part_number(self._place, 0), files)
+            merged.made += found.made
+            merged.replaced[name] += found.replaced
+            merged.kept.final_files[name] = [*found.files, *merged.kept.final_files[name][len(files) :]]
 
     def _final(self) -> pa.Table:
         return joined_entries(self._tables(self._kept.final))
@@ -440,15 +433,6 @@ class _Closed:
         entries = storage.keep("entries", [joined_entries(self.entries)])
         files = {"messages": self.messages, "exchanges": self.exchanges}
         return ClosedPeriod(self.splits, self.newest_ns, entries, self.earlier, self.sequences, files)
-
-
-def _merged_files(staging: Staging, part: int, files: Sequence[DataFile]) -> list[DataFile]:
-    """Write the rows of files of one table as one file for each cluster and day."""
-    table, store = TABLES[files[0].table], staging.store
-    paths = [store.path(f"{table.name}/{one.path}") for one in files]
-    with refused(paths[0]):
-        rows = ds.dataset(paths, table.schema, format="parquet", filesystem=store.files).to_table()
-    return write_rows(staging, table, part, rows.drop_columns([DAY]))
 
 
 def _known_ids(staging: Staging, known: Shared[tuple[pa.Table, pa.Table]], split: SplitParts) -> tuple[bool, pa.Table]:

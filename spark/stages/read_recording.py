@@ -21,7 +21,7 @@ from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
-from pcli.spark.stages.kept_permits import KeptPermits
+from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
 from pcli.spark.stages.read_in_parallel import ParallelReading, read_in_parallel
 from pcli.spark.stages.read_sequentially import ReadInOrder, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
@@ -54,9 +54,11 @@ class ReadRecording:
     recording; None if the run is not incremental."""
     lifecycles: KeptLifecycles | None = None
     """The state of messages and requests after the last run, then of this run; None if the run is not incremental."""
-    permits: KeptPermits | None = None
+    permits: KeptStates[PermitState] | None = None
     """The states of the table `permits` after the last runs, then also after this run; None if the run is not
     incremental."""
+    frame_states: KeptStates[TableState] | None = None
+    """The states of the table `frames`."""
     evidence: dict[int, FramePlace] = field(default_factory=dict)
     """The positions of the frames that findings name, by number: of the last run, then of this run."""
 

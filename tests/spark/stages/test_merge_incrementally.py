@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
-from pcli.spark.stages import merge_incrementally
+from pcli.spark.stages import merge_files, merge_incrementally
 from pcli.spark.tables.stored_tables import StoredTables
 from tests.codec.observe.conftest import START, TOPIC
 from tests.spark.stages.conftest import Recording, publish, publish_and_ack
@@ -307,7 +307,7 @@ def test_commands_that_change_no_producer_or_consumer_are_not_kept_beyond_the_ho
 
 def test_the_state_does_not_grow_beyond_the_horizon(recording, monkeypatch):
     """Files with final rows are merged."""
-    monkeypatch.setattr(merge_incrementally, "_MERGED_FILES", 4)
+    monkeypatch.setattr(merge_files, "_LEAST", 4)
     recording.client.subscribe(kind="Shared")
     recording.client.flow(1000)
     for number in range(20):
