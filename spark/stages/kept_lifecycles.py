@@ -40,6 +40,8 @@ class ClosedPeriod:
     """The lowest and the highest sequence id of their SENDs, by connection and producer_id."""
     files: dict[str, list[DataFile]] = field(default_factory=dict)
     """The files with the closed rows, by table."""
+    sends: frozenset[int] = frozenset()
+    """The SENDs in RESOLVED of these messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class KeptLifecycles:
     ranges: frozenset[Suspect] = frozenset()
     """`RecordingFacts.resend_candidates` of the last run."""
     sends: frozenset[int] = frozenset()
-    """SENDs in RESOLVED whose messages are closed."""
+    """SENDs in RESOLVED of messages of older periods."""
     files: dict[str, list[DataFile]] = field(default_factory=dict)
     """The files with open rows, by table."""
     closed: list[ClosedPeriod] = field(default_factory=list)
@@ -78,6 +80,10 @@ class KeptLifecycles:
     """The number of splits and the newest time at the end of older periods, up to twice the horizon."""
     forgotten: int = 0
     """Number of splits of which only commands about connections are kept."""
+
+    def closed_sends(self, *, whole: bool) -> frozenset[int]:
+        """Return the SENDs in RESOLVED of closed messages; of final messages if all other messages are merged."""
+        return self.sends if whole else self.sends.union(*(one.sends for one in self.closed))
 
     def paths(self) -> Iterator[str]:
         """Yield the paths of all files that contain kept data."""

@@ -256,7 +256,7 @@ class _Run:
         starts = [source.first, *(splits for splits, _ in source.periods[:-1])]
         rules = ClosingRules(
             frames, kept.frames, self._ends[starts], subscriptions_by_topic(merged_facts.facts), self._limit_ns,
-            int(self._ends[self._forgotten]), kept.sends, self._final(),
+            int(self._ends[self._forgotten]), kept.closed_sends(whole=whole), self._final(),
         )  # fmt: skip
         made: dict[str, list[DataFile]] = {"messages": [], "exchanges": []}
         closed = [_Closed(splits, newest_ns) for splits, newest_ns in source.periods]
@@ -356,7 +356,7 @@ class _Run:
             len(self._reading.recording.parts), len(self._splits), kept.removed, rules.frames, connections,
             self._digest(merged_facts, rules.frames, connections), dict(rules.subscriptions) | subscriptions,
             {}, dict(partials), frozenset(facts.resend_candidates),
-            kept.sends.union(*(one.sends for bucket in buckets for one in bucket.closed)),
+            kept.sends,
             made, closed, kept.final, kept.final_files, kept.past, kept.forgotten,
         )  # fmt: skip
         state = self._without_old_periods(state)
@@ -381,6 +381,7 @@ class _Run:
             name: [*state.final_files.get(name, ()), *(file for one in old for file in one.files.get(name, ()))]
             for name in ("messages", "exchanges")
         }
+        sends = state.sends.union(*(one.sends for one in old))
         final = joined_entries(self._tables([*state.final, *(part for one in old for part in one.entries)]))
         return replace(
             state,
@@ -390,7 +391,7 @@ class _Run:
             final_files=files,
             past=[one for one in past if one[0] > self._forgotten],
             forgotten=self._forgotten,
-            sends=frozenset(one for one in state.sends if one > self._ends[self._forgotten]),
+            sends=frozenset(one for one in sends if one > self._ends[self._forgotten]),
         )
 
     def _first_open(self, state: KeptLifecycles) -> int:
@@ -412,6 +413,7 @@ class _Closed:
     exchanges: list[DataFile] = field(default_factory=list)
     entries: list[pa.Table] = field(default_factory=list)
     earlier: Parts = field(default_factory=dict)
+    sends: set[int] = field(default_factory=set)
     sequences: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def add(self, one: ClosedFiles) -> None:
@@ -419,6 +421,7 @@ class _Closed:
         self.messages += one.files
         self.entries.append(one.entries)
         self.add_earlier(one.earlier)
+        self.sends.update(one.sends)
         for key, (least, most) in one.sequences.items():
             low, high = self.sequences.get(key, (least, most))
             self.sequences[key] = min(low, least), max(high, most)
@@ -432,7 +435,8 @@ class _Closed:
         """Return the period for the state."""
         entries = storage.keep("entries", [joined_entries(self.entries)])
         files = {"messages": self.messages, "exchanges": self.exchanges}
-        return ClosedPeriod(self.splits, self.newest_ns, entries, self.earlier, self.sequences, files)
+        sends = frozenset(self.sends)
+        return ClosedPeriod(self.splits, self.newest_ns, entries, self.earlier, self.sequences, files, sends)
 
 
 def _known_ids(staging: Staging, known: Shared[tuple[pa.Table, pa.Table]], split: SplitParts) -> tuple[bool, pa.Table]:

@@ -330,3 +330,19 @@ def test_the_state_does_not_grow_beyond_the_horizon(recording, monkeypatch):
     assert len(StoredTables(str(recording.folder / "out")).files("messages")) < 14
     recording.run("whole", incremental=False)
     assert rows == recording.rows("whole")
+
+
+def test_a_resent_message_remains_one_row_if_all_rows_within_the_horizon_are_merged(recording, whole):
+    """The message is closed by the horizon in the fourth hour; a closed message has a further frame in the fifth."""
+    publish(recording.client, 3)
+    publish_again(recording)
+    client = recording.client = recording.scene.actor()
+    client.producer(producer_name="q")
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    publish_and_ack(client, (4,))
+    hours = iter(range(6))
+    hourly(recording, lambda: next(hours) < 4 or acknowledge_the_last_again(client))
+    recording.batches(horizon_s=7200)
+    assert whole == [6, 7]
+    recording.check()
