@@ -27,8 +27,11 @@ from importlib.metadata import version
 from itertools import takewhile
 from typing import Any, Final
 
+import pyarrow as pa
+
 from pcli.codec.capture.frames import Stream
 from pcli.codec.errors import LocalError
+from pcli.spark.columnar.observation.connection_ties import merge_ties
 from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine
 from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
@@ -38,7 +41,7 @@ from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
 from pcli.spark.stages.kept_values import dump, load, load_kept
 from pcli.spark.stages.merge_lifecycles import SMALL
-from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
+from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter, tables_of
 from pcli.spark.stages.read_sequentially import Checkpoint, ReadInOrder, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.data_files import Staging, write_bytes
@@ -359,7 +362,7 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
     for cluster, one in kept.recordings.items():
         state = lifecycles.get(cluster) or one.lifecycles
         splits = []
-        for number, split in enumerate(one.splits):
+        for number, split in enumerate(_with_merged_ties(run.staging, one.splits, state.removed)):
             removed = _REMOVED if number < state.removed else ()
             tables = [(name, some) for name, some in split.tables.items() if name not in removed]
             placed = {name: [replace(part, path=moved(part.path)) for part in some] for name, some in tables}
@@ -385,6 +388,20 @@ def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording]
     index = write_bytes(run.staging, f"{_INDEX}{uuid.uuid4().hex}", dump(moved_state))
     moved(index)
     return files
+
+
+def _with_merged_ties(staging: Staging, splits: list[SplitParts], removed: int) -> list[SplitParts]:
+    """Return splits of which the first has the ties of the first ``removed`` splits."""
+    old = splits[:removed]
+    if sum("ties" in split.tables for split in old) < 2:
+        return splits
+    tables = (table for split in old for table in tables_of(staging, split, "ties"))
+    merged = pa.Table.from_batches([merge_ties(batch for table in tables for batch in table.to_batches())])
+    ties = {"ties": PartStorage(staging).keep("ties", [merged])}
+    first, *others = (
+        replace(split, tables={name: some for name, some in split.tables.items() if name != "ties"}) for split in old
+    )
+    return [replace(first, tables=first.tables | ties), *others, *splits[removed:]]
 
 
 def _same(old: Sequence[Entry], new: Sequence[Entry]) -> int:

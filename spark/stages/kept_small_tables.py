@@ -10,12 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.codec.wire.commands import BY_NAME
+from pcli.spark.columnar.frame_columns import Bools
+from pcli.spark.columnar.lifecycles.forwarded_frames import OPENING
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES
 
 __all__ = ["without_old_rows"]
 
-_LASTING: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
+_OPENER: Final = 1 << ROLES["opener"]
+_LASTING: Final = 1 << ROLES["control"] | _OPENER
 """Roles of frames that are kept as long as the recording, except for `_TEMPORARY`."""
+
+_OF_PRODUCERS: Final = [BY_NAME[name].number for name in ("SEND", "PRODUCER", "CLOSE_PRODUCER")]
 
 _TEMPORARY: Final = [
     BY_NAME[name].number
@@ -62,10 +67,7 @@ def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: 
     """
     found = dict(known)
     if "forwarded" in known:
-        role = pc.bit_wise_and(known["forwarded"]["role"], _LASTING)
-        temporary = pc.is_in(known["forwarded"]["type"], pa.array(_TEMPORARY, known["forwarded"]["type"].type))
-        lasting = pc.and_(pc.not_equal(role, 0), pc.invert(temporary))
-        found["forwarded"] = _kept(known["forwarded"], forgotten, lasting)
+        found["forwarded"] = _forwarded(known["forwarded"], forgotten)
     for name in known.keys() & {"sessions", "unpaired"}:
         found[name] = known[name].filter(pc.greater_equal(known[name]["split"], forgotten))
     if "cumulative" in known:
@@ -77,6 +79,34 @@ def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: 
         found["ledgers"] = _first_of(known["ledgers"], ["stream", "owner_id", "produces", "ledger"], "number")
     if "labels" in known:
         found["labels"] = _first_of(known["labels"], ["id", "text"], "split")
+    return found
+
+
+def _forwarded(table: pa.Table, forgotten: int) -> pa.Table:
+    """Return the frames of new splits, and the lasting frames of old splits, which have only lasting roles."""
+    old = pc.less(table["split"], forgotten)
+    roles = pc.if_else(old, pc.bit_wise_and(table["role"], _LASTING), table["role"])
+    table = table.set_column(table.schema.get_field_index("role"), "role", roles)
+    temporary = pc.is_in(table["type"], pa.array(_TEMPORARY, table["type"].type))
+    lasting = pc.and_(pc.not_equal(roles, 0), pc.invert(temporary))
+    repeated = pc.and_(pc.equal(roles, _OPENER), pa.array(_repeated_openers(table)))
+    return table.filter(pc.or_(pc.invert(old), pc.and_(lasting, pc.invert(repeated))))
+
+
+def _repeated_openers(forwarded: pa.Table) -> Bools:
+    """Return which frames follow another opener of the same producer or consumer, with no command between them."""
+    types, place = forwarded["type"].to_numpy(), forwarded["place"].to_numpy()
+    ids = forwarded["stream"].to_numpy(), forwarded["owner"].to_numpy(), np.isin(types, _OF_PRODUCERS)
+    command = np.isin(types, list(OPENING))
+    opener = pc.not_equal(pc.bit_wise_and(forwarded["role"], _OPENER), 0).to_numpy()
+    rows = np.flatnonzero(command | opener)
+    order = rows[np.lexsort((place[rows], *(one[rows] for one in ids)))]
+    follows = np.zeros(len(order), np.bool_)
+    follows[1:] = ~command[order][:-1]
+    for one in ids:
+        follows[1:] &= one[order][1:] == one[order][:-1]
+    found = np.zeros(len(forwarded), np.bool_)
+    found[order] = follows
     return found
 
 

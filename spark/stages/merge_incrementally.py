@@ -127,7 +127,9 @@ class _Run:
         """The time up to which the recording was read, before each split and after the last one."""
         self._limit_ns = self._newest[-1] - horizon_ns
         past = [*kept.past, *((one.splits, one.newest_ns) for one in kept.closed)]
-        old = [splits for splits, newest_ns in past if newest_ns < self._limit_ns - horizon_ns]
+        # Messages of the other periods were closed after this time, and have frames up to a horizon before it.
+        final_ns = max((newest_ns for _, newest_ns in past if newest_ns < self._limit_ns), default=0)
+        old = [splits for splits, newest_ns in past if newest_ns < final_ns - horizon_ns]
         self._forgotten = max(old, default=kept.forgotten)
 
     def merge(self, names: set[str]) -> MergedLifecycles:

@@ -22,7 +22,15 @@ import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.lifecycles.bucket_merge import MergedBucket, merge_bucket
-from pcli.spark.columnar.lifecycles.closed_messages import ENTRIES, ClosingRules, newest_numbers, separate
+from pcli.spark.columnar.lifecycles.closed_messages import (
+    ClosedEntries,
+    ClosingRules,
+    in_entries,
+    joined_entries,
+    newest_numbers,
+    separate,
+    separate_chunks,
+)
 from pcli.spark.columnar.lifecycles.collect_recording_facts import collect_facts
 from pcli.spark.columnar.lifecycles.cumulative_acks import (
     EFFECTIVE,
@@ -52,7 +60,7 @@ from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.pair_splits import blocks_of, pair_across_splits
 from pcli.spark.stages.part_writer import PartWriter
 from pcli.spark.stages.read_recording import ReadRecording, tables_of
-from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, size_of
+from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load, size_of
 from pcli.spark.tables.data_files import DataFile, Staging
 
 __all__ = [
@@ -196,23 +204,42 @@ def merge_messages(
     known = replace(merged_facts.facts, resend_candidates=sum(ambiguous, merged_facts.facts.resend_candidates))
     facts = engine.share(known)
     resolved, candidates = _resolved(engine, staging, reading, MergedFacts(merged_facts.small, known), facts)
-    if rules is not None:
-        resolved = resolved.filter(pc.invert(pc.is_in(resolved["sent_number"], pa.array(rules.closed_sends, LONG))))
+    resolved = _without_closed(resolved, rules)
     buckets = 1 + size_of(reading.splits, *_SHUFFLED) // _BUCKET_BYTES
     items: list[SplitParts | pa.Table] = [resolved, paired, *reading.splits]
     sizes = [1, 1, *(size_of([split], *_SHUFFLED) for split in reading.splits)]
     write = PartWriter(staging, "messages", reading.recording.cluster, place)
-    cut, join = partial(_cut, staging, facts, ranges, buckets), partial(_join, write, facts, engine.share(rules))
+    shared = engine.share(rules)
+    cut, join = partial(_cut, staging, facts, ranges, shared, buckets), partial(_join, write, facts, shared)
     found = engine.exchange("merge", cut, items, buckets, join, sizes=sizes)
     chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one.chunks for one in found)])
     left = [message for one in found for message in one.left]
     exact = replace(known, cumulative_acks=_answers(engine, staging, reading, facts, questions_of(chunks, left, known)))
-    rows = messages_of_driver(chunks, left, resolved, exact, write.cluster)
-    rest = BucketFiles(write.rows(buckets, rows), chunks)
+    usual, chunked, ids = messages_of_driver(chunks, left, resolved, exact, write.cluster)
+    rest = BucketFiles([], chunks)
     if rules is not None:
+        chunked, closed = separate_chunks(chunked, ids, chunks, rules)
+        rest.closed = [_closed_files(write, buckets, one) for one in closed]
+        _remove(engine, staging, found, joined_entries(one.entries for one in closed))
         _keep_candidates(staging, rest, candidates, rules)
         _keep_halves(engine, staging, reading.splits, [*found, rest], rules)
+    rest.files = write.rows(buckets, pa.concat_tables([usual, chunked]))
     return [*found, rest]
+
+
+def _remove(engine: Engine, staging: Staging, found: Sequence[BucketFiles], entries: pa.Table) -> None:
+    """Remove the rows of CONSUMED with these ids from the partial rows of open messages."""
+    if not len(entries):
+        return
+    kept = [one.partials.get("consumed", []) for one in found]
+    for one, parts in zip(found, engine.map("close", partial(_others, staging, engine.share(entries)), kept)):
+        one.partials["consumed"] = parts
+
+
+def _others(staging: Staging, entries: Shared[pa.Table], parts: Sequence[Part]) -> list[Part]:
+    tables = [load(staging, part) for part in parts]
+    others = [table.filter(pa.array(~in_entries(entries.value, table))) for table in tables]
+    return PartStorage(staging).keep("consumed", others)
 
 
 def _keep_candidates(staging: Staging, rest: BucketFiles, candidates: pa.Table, rules: ClosingRules) -> None:
@@ -237,9 +264,8 @@ def _keep_halves(
     of_open, *of_periods = ([part for parts in some for part in parts] for some in zip(*kept, strict=True))
     rest = found[-1]
     rest.partials["halves"] = of_open
-    rest.closed = [
-        ClosedFiles([], ENTRIES.empty_table(), {"halves": parts}, _no_frames(), [], {}) for parts in of_periods
-    ]
+    for one, parts in zip(rest.closed, of_periods, strict=True):
+        one.earlier["halves"] = parts
 
 
 def _halves_of(staging: Staging, needed: Shared[list[Longs]], split: SplitParts) -> list[list[Part]]:
@@ -304,6 +330,7 @@ def _cut(
     staging: Staging,
     facts: Shared[RecordingFacts],
     ranges: SendRanges,
+    rules: Shared[ClosingRules | None],
     buckets: int,
     item: SplitParts | pa.Table,
 ) -> Iterator[Block]:
@@ -317,13 +344,24 @@ def _cut(
         ("halves", chain(tables_of(staging, item, "paired"), halves)),
     ):
         for table in tables:
-            yield from _blocks_by_place(kind, item.split + 1, separate_candidates(table, facts.value)[0], buckets)
+            rows = _without_closed(separate_candidates(table, facts.value)[0], rules.value)
+            yield from _blocks_by_place(kind, item.split + 1, rows, buckets)
     for table in tables_of(staging, item, "consumed"):
         yield from _blocks_by_place("consumed", item.split + 1, table, buckets)
     for table in tables_of(staging, item, "cumulative"):
         ledger, entry = (table[name].to_numpy() for name in ("ledger", "entry"))
         of = shuffle_key(ledger, entry, np.zeros_like(entry)) % buckets
         yield from blocks_of("cumulative", item.split + 1, table, of, buckets)
+
+
+def _without_closed(published: pa.Table, rules: ClosingRules | None) -> pa.Table:
+    """Return the rows without SENDs that `resolve_sends` has matched and whose messages are closed.
+
+    These SENDs are kept for later resends, and a later run need not match them again.
+    """
+    if rules is None or not rules.closed_sends:
+        return published
+    return published.filter(pc.invert(pc.is_in(published["sent_number"], pa.array(rules.closed_sends, LONG))))
 
 
 def _blocks_by_place(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Block]:
@@ -370,15 +408,15 @@ def _separated(
     """Write the open and the closed messages of a bucket, and the partial rows that the next run needs."""
     storage = PartStorage(write.staging)
     one = separate(merged.messages, tables, resolved, pa.concat_tables([merged.chunks, _rows_of(merged.left)]), rules)
-    closed = [
-        ClosedFiles(
-            write.rows(bucket, some.messages), some.entries, _stored(storage, some.earlier), some.halves, some.sends,
-            some.sequences,
-        )
-        for some in one.closed
-    ]  # fmt: skip
+    closed = [_closed_files(write, bucket, some) for some in one.closed]
     files, partials = write.rows(bucket, one.messages), _stored(storage, one.partials)
     return BucketFiles(files, merged.chunks, merged.left, partials, one.halves, closed)
+
+
+def _closed_files(write: PartWriter, bucket: int, one: ClosedEntries) -> ClosedFiles:
+    """Write the closed messages of a period."""
+    earlier = _stored(PartStorage(write.staging), one.earlier)
+    return ClosedFiles(write.rows(bucket, one.messages), one.entries, earlier, one.halves, one.sends, one.sequences)
 
 
 def _rows_of(left: list[MessageRows]) -> pa.Table:

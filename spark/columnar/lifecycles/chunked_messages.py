@@ -9,6 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -31,12 +32,22 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory, add_evidence
 
-__all__ = ["is_chunk", "join_chunks"]
+__all__ = ["ChunkIds", "is_chunk", "join_chunks"]
 
 _Place = tuple[int, int]
 
 _Name = tuple[str, str, int]
 """Topic, uuid, and a counter of messages with this topic and uuid, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkIds:
+    """The ids of a chunked message."""
+
+    places: list[_Place]
+    """Ledger and entry of each captured chunk."""
+    sent_number: int
+    """Its SEND in RESOLVED; -1 if none was captured."""
 
 
 def is_chunk(head: bytes) -> bool:
@@ -54,8 +65,10 @@ def _chunk(head: bytes) -> tuple[str, int, int]:
     return text_of(fields, FIELD["uuid"]), short(chunk), short(count)
 
 
-def join_chunks(consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str) -> pa.Table:
-    """Return MESSAGES of chunked messages.
+def join_chunks(
+    consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str
+) -> tuple[pa.Table, list[ChunkIds]]:
+    """Return MESSAGES of chunked messages, and the ids of each row.
 
     ``consumed`` contains the chunks of all buckets; ``resolved`` contains all rows of `resolve_sends`.
     """
@@ -77,10 +90,11 @@ def join_chunks(consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, c
     for place, rows in sorted(by_place.items(), key=_first_delivery):
         if place not in taken:
             _begin(place, rows, facts, whole, places, counts)
-    found = []
+    found, ids = [], []
     for name, parts in whole.items():
+        ids.append(ChunkIds(list(places[name]), -1 if parts.resolved is None else parts.resolved["sent_number"]))
         found.append(_row(name[1], parts, places[name], counts[name], by_place, facts, cluster))
-    return pa.Table.from_pylist(add_evidence(found, facts), MESSAGES)
+    return pa.Table.from_pylist(add_evidence(found, facts), MESSAGES), ids
 
 
 def _first_delivery(chunk: tuple[_Place, list[Row]]) -> int:

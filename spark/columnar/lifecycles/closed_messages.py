@@ -9,12 +9,13 @@ Rules of this file
    frames that were read at the end of the recording and may be read differently if a file follows.
 3. The receipt may be captured after the ACK. A message without a publication is closed only if the last run had no
    frames of it.
-4. A message whose newest frame is older than the horizon is closed in its current state.
+4. A message whose newest frame is older than the horizon is closed in its current state. A chunked message is closed if
+   the frames of all its chunks are older (`separate_chunks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
+from pcli.spark.columnar.lifecycles.chunked_messages import ChunkIds
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
 from pcli.spark.columnar.lifecycles.row_operations import joint_key
 from pcli.spark.columnar.table_schema import LONG, column
@@ -38,6 +40,7 @@ __all__ = [
     "newest_numbers",
     "oldest_numbers",
     "separate",
+    "separate_chunks",
 ]
 
 ENTRIES: Final = pa.schema([
@@ -148,6 +151,37 @@ def separate(
     }
     halves = _frames_until(partials["halves"].filter(pa.array(~closed[groups.of["halves"]])), rules.frames)
     return SeparatedMessages(messages.filter(pa.array(~closed[groups.of["messages"]])), left, halves, found)
+
+
+def separate_chunks(
+    messages: pa.Table, ids: Sequence[ChunkIds], consumed: pa.Table, rules: ClosingRules
+) -> tuple[pa.Table, list[ClosedEntries]]:
+    """Return the open messages, and the closed messages of each period.
+
+    ``messages`` are chunked messages, ``ids`` contains the ids of each, and ``consumed`` their rows of CONSUMED.
+    """
+    messages = _marked_late(messages, rules.final)
+    owner_of = {place: row for row, one in enumerate(ids) for place in one.places}
+    places = zip(consumed["ledger"].to_pylist(), consumed["entry"].to_pylist(), strict=True)
+    owners = np.array([owner_of[place] for place in places], np.int64)
+    newest = np.full(len(messages), -1, np.int64)
+    np.maximum.at(newest, owners, newest_numbers("consumed", consumed))
+    times = [pc.fill_null(pc.struct_field(messages["producer"], name), -1).to_numpy() for name in _TIMES["published"]]
+    newest_ns = np.max(times, axis=0)
+    np.maximum.at(newest_ns, owners, _greatest(consumed, _TIMES["consumed"]))
+    closed = (newest_ns < rules.limit_ns) & (newest <= rules.frames)
+    period = np.maximum(np.searchsorted(rules.starts, newest) - 1, 0)
+    found = []
+    for at, start in enumerate(rules.starts.tolist()):
+        mine = closed & (period == at)
+        own = [one for one, chosen in zip(ids, mine.tolist(), strict=True) if chosen]
+        ledger, entry = np.array([place for one in own for place in one.places], np.int64).reshape(-1, 2).T
+        earlier = consumed.filter(pa.array(mine[owners] & (newest_numbers("consumed", consumed) <= start)))
+        sends = [one.sent_number for one in own if one.sent_number >= 0]
+        rows = messages.filter(pa.array(mine))
+        entries = _ranges(ledger, entry, entry)
+        found.append(ClosedEntries(rows, entries, {"consumed": earlier}, np.zeros(0, np.int64), sends, {}))
+    return messages.filter(pa.array(~closed)), found
 
 
 def _frames_until(halves: pa.Table, last: int) -> Longs:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.lifecycles.bucket_rows import consumers_of
-from pcli.spark.columnar.lifecycles.chunked_messages import join_chunks
+from pcli.spark.columnar.lifecycles.chunked_messages import ChunkIds, join_chunks
 from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
@@ -35,7 +35,10 @@ def questions_of(chunks: pa.Table, left: Sequence[MessageRows], facts: Recording
 
 def messages_of_driver(
     chunks: pa.Table, left: Sequence[MessageRows], resolved: pa.Table, facts: RecordingFacts, cluster: str
-) -> pa.Table:
-    """Return MESSAGES of these rows of all buckets. ``facts.cumulative_acks`` contains the answers."""
+) -> tuple[pa.Table, pa.Table, list[ChunkIds]]:
+    """Return MESSAGES of these rows of all buckets: of usual messages, and of chunked messages with their ids.
+
+    ``facts.cumulative_acks`` contains the answers.
+    """
     rest = add_evidence([message_of(one, facts, cluster) for one in left], facts)
-    return pa.concat_tables([join_chunks(chunks, resolved, facts, cluster), pa.Table.from_pylist(rest, MESSAGES)])
+    return pa.Table.from_pylist(rest, MESSAGES), *join_chunks(chunks, resolved, facts, cluster)

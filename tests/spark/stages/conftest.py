@@ -23,7 +23,7 @@ class Recording:
 
     def __init__(self, folder, **settings):
         self.scene = Scene(**settings)
-        self.folder, self.cuts = folder, []
+        self.folder, self.cuts, self.tables = folder, [], TABLES
         self.captures = folder / "captures"
         self.captures.mkdir()
         self.client = self.scene.actor()
@@ -49,7 +49,7 @@ class Recording:
                 writer.packet(packet)
 
     def run(self, out, *, incremental=True, horizon_s=86_400):
-        request = Request((str(self.captures),), str(self.folder / out), only=TABLES)
+        request = Request((str(self.captures),), str(self.folder / out), only=self.tables)
         return analyze(replace(request, incremental=incremental, horizon_s=horizon_s), InProcess())
 
     def batches(self, **more):
@@ -67,7 +67,7 @@ class Recording:
     def check(self):
         """Assert that the rows equal those of one run."""
         self.run("whole", incremental=False)
-        for name in TABLES:
+        for name in self.tables:
             assert self.rows("out", name) == self.rows("whole", name)
 
 

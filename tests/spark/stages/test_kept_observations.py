@@ -5,6 +5,7 @@ import pytest
 from pcli.codec.capture.frames import Stream
 from pcli.spark.stages import kept_observations
 from pcli.spark.stages.kept_observations import KeptGroup, KeptObservations, continued_groups, kept_streams
+from tests.spark.stages.conftest import publish_and_ack
 
 
 def stream(number):
@@ -84,3 +85,20 @@ def test_small_new_groups_are_added_to_the_smallest_kept_group():
     groups, continued = continued_groups({n: n for n in STREAMS}, kept([0], [1]), STREAMS, frames, ())
     assert groups == {0: 0, 1: 1, 2: 1, 3: 3, 4: 1}
     assert paths(continued) == {0: "state-0", 1: "state-1"}
+
+
+def test_ties_of_old_captures_are_merged(recording):
+    """Two consumers of one topic connect at different hours; the tie is the topic."""
+    recording.tables = ("consumers", "producers", "topics", "connections")
+    recording.client.subscribe(kind="Shared")
+    recording.client.flow(1000)
+    for number in range(8):
+        if number in (2, 6):
+            recording.scene.actor().subscribe(kind="Shared", consumer_id=number)
+        publish_and_ack(recording.client, (number,))
+        recording.rotate()
+        recording.scene.wait(3_600_000)
+    recording.batches(horizon_s=7200)
+    names = [path.name for path in (recording.folder / "out" / "_state").iterdir()]
+    assert sum(name.startswith("ties-") for name in names) <= 4
+    recording.check()

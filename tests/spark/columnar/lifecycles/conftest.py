@@ -128,7 +128,8 @@ class Bulk:
         questions = questions_of(chunks, left, self.facts)
         answers = pa.concat_tables([first_acks_after(one, *questions) for one in acks])
         exact = dataclasses.replace(self.facts, cumulative_acks=acks_by_subscription(answers, self.facts))
-        self.rest = messages_of_driver(chunks, left, self.resolved, exact, "c")
+        usual, chunked, _ = messages_of_driver(chunks, left, self.resolved, exact, "c")
+        self.rest = pa.concat_tables([usual, chunked])
 
     def _split(self, split: int, low: int, high: int, dice: random.Random | None) -> Any:
         """Read one split, with numbers of connections and frames that are relative to the split."""
