@@ -103,6 +103,11 @@ class Table:
         heappush(self._timers, (due, self._ticket, connection))
         self.timer = self._timers[0][0]
 
+    def with_timers(self) -> list[Connection]:
+        """Return the connections with timers, in the order in which the timers were set."""
+        timers = sorted((ticket, due, connection) for due, ticket, connection in self._timers)
+        return [one for _, due, one in timers if one.timer == due and not one.finished]
+
     def due(self, packet: int) -> Iterator[Connection]:
         """Yield the connections whose timers are due, in the order of the timers."""
         while self._timers and self._timers[0][0] <= packet:

@@ -12,7 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from pcli.spark.input.splits import Split
 from pcli.spark.request import SPLIT_BYTES
 from pcli.spark.tables.uri_redaction import hidden, shown
 
-__all__ = ["CLUSTER", "Entry", "Plan", "Recording", "ordered", "plan"]
+__all__ = ["CLUSTER", "Entry", "Plan", "Recording", "ordered", "plan", "splits_of"]
 
 
 CLUSTER: Final = "default"
@@ -89,11 +89,9 @@ def plan(
     recordings = []
     for name in sorted(set(labels)):
         parts = ordered([entry for entry in entries if entry.cluster == name and entry.head.status == "read"])
-        splits = [one for part in parts for one in _splits(part, split, place)]
-        kept = [one for one, first, last in _spans(splits) if _overlap(first, last, since_ns, until_ns)]
-        numbered = tuple(replace(one, index=index) for index, one in enumerate(kept))
         if parts:
-            recordings.append(Recording(name, tuple(parts), numbered))
+            splits = splits_of(parts, split=split, since_ns=since_ns, until_ns=until_ns, place=place)
+            recordings.append(Recording(name, tuple(parts), splits))
     if not recordings and not may_be_none:
         more = f"; {len(entries) - 1} more files are not captures either" if len(entries) > 1 else ""
         raise LocalError(f"no capture to read: {entries[0].found.path}: {entries[0].head.error}{more}")
@@ -119,6 +117,20 @@ def ordered(entries: Sequence[Entry]) -> list[Entry]:
 
 
 # -- splits --------------------------------------------------------------------------------------------------------
+
+
+def splits_of(
+    parts: Iterable[Entry],
+    *,
+    split: int | None,
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+    place: Place = place_of,
+) -> tuple[Split, ...]:
+    """Return the splits of files, numbered from 0. The options are those of `plan`."""
+    found = [one for part in parts for one in _splits(part, split, place)]
+    kept = [one for one, first, last in _spans(found) if _overlap(first, last, since_ns, until_ns)]
+    return tuple(replace(one, index=index) for index, one in enumerate(kept))
 
 
 def _splits(entry: Entry, every: int | None, place: Place) -> Iterator[Split]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.frame_columns import Longs, Places
-from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
+from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering, renumber_table
 from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.reading.packet_records import Records
@@ -33,10 +33,10 @@ from pcli.spark.input.splits import Split
 from pcli.spark.request import RequiredData
 from pcli.spark.stages.read_sequentially import counted_of
 from pcli.spark.stages.split_parser import SplitParser
-from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
+from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["OwnTables", "correct_split", "stands"]
+__all__ = ["OwnTables", "correct_split", "renumbered", "stands"]
 
 _TURNS: Final = "turns"
 _TURN: Final = pa.schema([("turn", pa.int32()), ("stream", pa.int32())])
@@ -92,6 +92,17 @@ def correct_split(staging: Staging, number: int, own: SplitParts, joined: Merged
     for name, table in _added(joined.extra, others):
         tables[name] = [*tables.get(name, ()), *PartStorage(staging).keep(name, [table])]
     return SplitParts(number, own.part, tables, counted=replace(own.counted, frames=joined.rows))
+
+
+def renumbered(staging: Staging, parts: SplitParts) -> SplitParts:
+    """Return a split with tables that have the recording's numbers: a state need not contain the renumbering."""
+    storage = PartStorage(staging)
+    tables: dict[str, list[Part]] = {}
+    for name, some in parts.tables.items():
+        numbered = [one for one in some if one.shift is None]
+        others = (renumber_table(name, load(staging, one), one.shift) for one in some if one.shift is not None)
+        tables[name] = numbered + storage.keep(name, others)
+    return replace(parts, tables=tables)
 
 
 def _turns(staging: Staging, own: SplitParts) -> tuple[Longs, Longs]:

@@ -2,8 +2,9 @@
 
 Steps
 - The reader's state after each of the last files and the tables of every split are kept. A file that follows all
-  earlier files is read from the last state. The observation of connections continues in the same way
-  (kept_observations.py). The remaining stages use the tables of old and new files.
+  earlier files is read from the last state: by one task, or in splits if the new files are larger than a split. The
+  observation of connections continues in the same way (kept_observations.py). The remaining stages use the tables of
+  old and new files.
 - Results from the end of the recording are not kept, because files may follow.
 - If a file arrived late and precedes other files, or has changed (it was still being written), it is read together with
   all files after it, from the last state before it. These files must still exist.
@@ -19,7 +20,6 @@ Rules of this file
 from __future__ import annotations
 
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -34,23 +34,25 @@ from pcli.codec.errors import LocalError
 from pcli.spark.columnar.observation.connection_ties import merge_ties
 from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine
-from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
+from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered, splits_of
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
 from pcli.spark.stages.kept_values import dump, load, load_kept
 from pcli.spark.stages.merge_lifecycles import SMALL
+from pcli.spark.stages.read_in_parallel import read_in_parallel
 from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter, tables_of
-from pcli.spark.stages.read_sequentially import Checkpoint, ReadInOrder, read_in_order
+from pcli.spark.stages.read_sequentially import Checkpoint, Keeps, ReadSplits, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.data_files import Staging, write_bytes
 from pcli.spark.tables.run_commit import STATE, OpenRun
+from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
-_FORMAT: Final = 6
+_FORMAT: Final = 7
 """Number of the format of the kept data. Increase it when a class or a partial table in it changes."""
 
 _INDEX: Final = f"index-{_FORMAT}-"
@@ -236,19 +238,16 @@ def read_new(
                 f"{entry.found.path}: this file must be read again, because an earlier file is new or has changed, but "
                 "it is missing: omit --incremental to write tables of the existing files"
             )
-    start = _Start(old.checkpoints[at] if at else "", [split for split in old.splits if split.part < at])
-    task = partial(_read_from, request, required, staging, start)
-    new = recording.parts[at:]
-    if engine.apart and new:
-        [(read, checkpoints)] = engine.map("read", task, [recording], sizes=[sum(entry.found.size for entry in new)])
-    else:
-        read, checkpoints = task(recording, progress_reporter(engine, new, at))
+    before = [split for split in old.splits if split.part < at]
+    start = _Start(at, old.checkpoints[at] if at else "", len(before))
+    read, checkpoints = _read_from_start(recording, request, required, engine, staging, start)
+    read.splits = [*(_with_streams(split, read.streams) for split in before), *read.splits]
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
     checkpoints |= {count: name for count, name in old.checkpoints.items() if count <= at}
     newest = _distant(checkpoints, recording.parts, request.horizon_s)
     observations = [one for one in old.observations if one.parts <= same]
     lifecycles = old.lifecycles if old.lifecycles.parts <= same else replace(old.lifecycles, facts="")
-    frames = sum(split.counted.frames for split in start.splits)
+    frames = sum(split.counted.frames for split in before)
     evidence = {number: place for number, place in old.evidence.items() if number <= frames}
     kept.recordings[recording.cluster] = KeptRecording(
         [_noted(entry) for entry in recording.parts],
@@ -287,54 +286,98 @@ def _distant(counts: Iterable[int], entries: Sequence[Entry], horizon_s: float) 
 class _Start:
     """The position from which a recording is read further."""
 
+    parts: int
+    """Number of captures before the position."""
     checkpoint: str
     """Name of the file with the reader's state; empty at the beginning."""
-    splits: list[SplitParts]
-    """The results of the captures before the position."""
+    splits: int
+    """Number of splits of these captures."""
+
+    def carried(self, store: Store) -> Checkpoint | None:
+        """Return the state, or None at the beginning."""
+        carried: Checkpoint | None = load_kept(store, self.checkpoint) if self.checkpoint else None
+        return carried
 
 
-def _read_from(
+_Read = tuple[ReadSplits, dict[int, str]]
+"""A result, and the new files with the reader's state, by the number of captures read before the state was kept."""
+
+
+def _read_from_start(
+    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging, start: _Start
+) -> _Read:
+    """Read the captures after a position, in splits if they are larger than a split and an engine can read splits."""
+    new = recording.parts[start.parts :]
+    if not engine.apart or not new:
+        on_bytes = progress_reporter(engine, new, start.parts)
+        return _read_in_order(request, required, staging, start, recording, on_bytes)
+    size = sum(entry.found.size for entry in new)
+    read = None
+    if size > request.split_bytes and not request.key_log:
+        read = _read_in_parallel(recording, request, required, engine, staging, start)
+    if read is None:
+        task = partial(_read_in_order, request, required, staging, start)
+        [read] = engine.map("read", task, [recording], sizes=[size])
+    return read
+
+
+def _read_in_order(
     request: Request,
     required: RequiredData,
     staging: Staging,
     start: _Start,
     recording: Recording,
     on_bytes: Callable[[int, int], None] | None = None,
-) -> tuple[ReadInOrder, dict[int, str]]:
-    """Read the captures after a position; return the result and the new files with the reader's state.
-
-    ``on_bytes`` is that of `read_in_order`.
-    """
-    carried: Checkpoint | None = load_kept(staging.store, start.checkpoint) if start.checkpoint else None
-    before = start.splits
-    if carried is not None:
-        before = [_with_streams(split, carried.streams) for split in before]
-    checkpoints: dict[int, str] = {}
-
-    def on_part(checkpoint: Checkpoint) -> None:
-        count = checkpoint.counters.parts
-        if count > len(recording.parts) - _CHECKPOINTS:
-            data = dump(_within(checkpoint, request.horizon_s))
-            checkpoints[count] = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", data)
-
+) -> _Read:
+    """Read captures by one reader. ``on_bytes`` is that of `read_in_order`."""
+    keeps, checkpoints = _keeps(recording, staging, start)
     read = read_in_order(
         recording,
         request,
         required,
         PartStorage(staging),
         on_bytes=on_bytes or (lambda _part, _done: None),
-        on_part=on_part,
-        carried=carried,
-        before=before,
+        keeps=keeps,
+        carried=start.carried(staging.store),
+        before=start.splits,
     )
     return read, checkpoints
 
 
-def _within(checkpoint: Checkpoint, horizon_s: float) -> Checkpoint:
-    """Return a state without the times of packets that are older than the horizon."""
-    limit_ns = checkpoint.counters.last_ns - int(horizon_s * 1_000_000_000)
-    times = deque((first, some) for first, some in checkpoint.times if len(some) and some[-1] >= limit_ns)
-    return replace(checkpoint, times=times)
+def _read_in_parallel(
+    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging, start: _Start
+) -> _Read | None:
+    """Read captures in splits. Return None if there is only one split, or if TLS is decrypted."""
+    splits = splits_of(
+        recording.parts[start.parts :], split=request.split_bytes, since_ns=request.since_ns, until_ns=request.until_ns
+    )
+    carried = start.carried(staging.store) if len(splits) > 1 else None
+    if len(splits) < 2 or (carried is not None and carried.decrypts()):
+        return None
+    keeps, checkpoints = _keeps(recording, staging, start)
+    read = read_in_parallel(
+        replace(recording, splits=splits),
+        request,
+        required,
+        engine,
+        staging,
+        keeps=keeps,
+        carried=carried,
+        before=start.splits,
+    )
+    return None if read is None else (read, checkpoints)
+
+
+def _keeps(recording: Recording, staging: Staging, start: _Start) -> tuple[Keeps, dict[int, str]]:
+    """Return the states to keep, and the files with these states, which are added later."""
+    last = len(recording.parts)
+    checkpoints: dict[int, str] = {}
+
+    def keep(checkpoint: Checkpoint) -> None:
+        name = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", dump(checkpoint))
+        checkpoints[checkpoint.counters.parts] = name
+
+    return Keeps(range(max(start.parts, last - _CHECKPOINTS) + 1, last + 1), keep), checkpoints
 
 
 def is_unchanged(run: OpenRun, kept: IncrementalState) -> bool:

@@ -11,17 +11,20 @@ Rules of this file
 3. If the state assumed for a connection at the start of a split was wrong, the connection is read again in that split
    from its true state. This may affect the next split.
 4. The driver holds only frames at the boundaries of splits, and frames of connections that are read again.
+5. An incremental run reads only the splits of new files. The first split continues the state of a reader after the
+   earlier files, and the states after the last files are kept (`checkpoints`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pcli.codec.capture.frames import Note
-from pcli.spark.columnar.split_merge import chain, context_of, merge_splits, reread_split
+from pcli.spark.columnar.reading import Reader
+from pcli.spark.columnar.split_merge import chain, context_of, earlier_packets, merge_splits, reread_split
 from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, RereadOrder, RereadResult
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit, MergedSplits
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
@@ -29,14 +32,15 @@ from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.input.splits import Split, SplitEnd, corrected_splits
 from pcli.spark.request import Request, RequiredData
-from pcli.spark.stages.first_reading import OwnTables, correct_split, stands
-from pcli.spark.stages.read_sequentially import collection_disabled
-from pcli.spark.stages.second_reading import ParseResult, parse_split
+from pcli.spark.stages.checkpoints import checkpoints_of
+from pcli.spark.stages.first_reading import OwnTables, correct_split, renumbered, stands
+from pcli.spark.stages.read_sequentially import Checkpoint, Counters, Keeps, ReadSplits, collection_disabled
+from pcli.spark.stages.second_reading import ParseResult, parse_ending, parse_split
 from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["ParallelReading", "read_in_parallel"]
+__all__ = ["read_in_parallel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +55,87 @@ class ScanResult:
     """The split's tables, if they are produced in the first reading."""
     secrets: bool
     """Whether the split contains TLS secrets."""
-
-
-@dataclass(slots=True)
-class ParallelReading:
-    """The result of reading a recording."""
-
-    parsed: list[ParseResult]
-    merged_splits: MergedSplits
-    positions: dict[int, int]
-    """Number of bytes read from each part, after decompression."""
-    again: int
-    """Number of times that a connection was read again."""
+    last_ns: int
+    """Time of the last packet; 0 if none."""
 
 
 def read_in_parallel(
-    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging
-) -> ParallelReading | None:
+    recording: Recording,
+    request: Request,
+    required: RequiredData,
+    engine: Engine,
+    staging: Staging,
+    *,
+    keeps: Keeps | None = None,
+    carried: Checkpoint | None = None,
+    before: int = 0,
+) -> ReadSplits | None:
     """Read all splits of a recording; the tables are in files of the staging folder.
 
-    Return None if the recording contains TLS secrets, because splits cannot be decrypted independently.
+    ``keeps``, ``carried`` and ``before`` are those of `read_in_order`. The splits are those of the files after
+    ``carried``. Return None if they contain TLS secrets, because splits cannot be decrypted independently.
     """
-    splits, scanned = _scan_all(recording, partial(_scan, request, required, staging), engine)
+    splits, scanned = _scan_all(recording, partial(_scan, request, required, staging), engine, first=carried is None)
     if any(one.secrets for one in scanned):
         return None
-    merged_splits, again = _stitch(request, engine, splits, [one.edges for one in scanned])
+    start = Checkpoint(Counters(), Reader(request.reading).state(), {}, {}) if carried is None else carried
+    earlier = earlier_packets(start.reader, start.counters.frames, start.streams)
+    edges = [one.edges for one in scanned]
+    counts = keeps.counts if keeps is not None else ()
+    context = context_of(
+        request.reading, edges, earlier, [sum(split.part < count for split in splits) for count in counts]
+    )
+    chained = _stitch(request, engine, splits, edges, context, earlier.connections)
+    merged = merge_splits(context, edges, [split.part for split in splits], chained, earlier)
     items = [
-        _Item(number, split, joined, one.own if one.own is not None and stands(joined) else None)
-        for number, (split, joined, one) in enumerate(zip(splits, merged_splits.splits, scanned))
+        _Item(before + number, split, joined, one.own if one.own is not None and stands(joined) else None)
+        for number, (split, joined, one) in enumerate(zip(splits, merged.splits, scanned))
     ]
     sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
-    parsed = engine.map("parse", partial(_parse, request, required, staging), items, sizes=sizes)
-    _carry_times(parsed)
-    _look_up_times(request, engine, splits, merged_splits, parsed)
-    parsed += [ParseResult(SplitParts(len(splits) + entry.part, entry.part)) for entry in _unread(recording, splits)]
-    positions = {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read}
-    return ParallelReading(parsed, merged_splits, positions, again)
+    task = partial(_parse, request, required, staging, keeps is not None)
+    parsed = engine.map("parse", task, items, sizes=sizes)
+    counters = _counters(start.counters, context, splits, merged, parsed)
+    unread = [entry.part for entry in _unread(recording.parts[start.counters.parts :], splits)]
+    number = before + len(splits) + len(unread)
+    parsed.append(parse_ending(required, staging, number, counters[-1].fed, recording.cluster, merged.ending))
+    _carry_times(parsed, start.counters.last_ns)
+    known = start.times | {packet: one.last_ns for packet, one in zip(context.packets[1:], scanned) if one.last_ns}
+    times = _PacketTimes(request, engine, splits, context.packets, known)
+    _look_up_times(times, parsed)
+    if keeps is not None:
+        for one in checkpoints_of(counts, request.reading, context, chained, merged, counters, times.of):
+            keeps.keep(one)
+    *whole, ending = (one.parts for one in parsed)
+    whole += [SplitParts(before + len(splits) + place, part) for place, part in enumerate(unread)]
+    return ReadSplits(
+        sorted(whole, key=lambda one: one.part),
+        ending,
+        dict(enumerate(merged.streams)),
+        _after(counters[-1], len(recording.parts), merged.ending, parsed[-1]),
+        {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read},
+    )
+
+
+def _counters(
+    start: Counters, context: Context, splits: Sequence[Split], merged: MergedSplits, parsed: Sequence[ParseResult]
+) -> list[Counters]:
+    """Return the position after each number of splits, from 0."""
+    out = [start]
+    for split, packets, joined, one in zip(splits, context.packets[1:], merged.splits, parsed, strict=True):
+        fed = split.part if packets > out[-1].packets else out[-1].fed
+        out.append(replace(_after(out[-1], split.part, joined, one), fed=fed, packets=packets))
+    return out
+
+
+def _after(counters: Counters, parts: int, joined: MergedSplit, parsed: ParseResult) -> Counters:
+    """Return a position after the frames of one more split."""
+    return replace(
+        counters,
+        parts=parts,
+        frames=joined.first_number - 1 + joined.rows,
+        first_ns=counters.first_ns or parsed.first_ns,
+        last_ns=parsed.last_ns or counters.last_ns,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +149,19 @@ class _Item:
     """The split's tables, if they are correct except for their numbers."""
 
 
-def _parse(request: Request, required: RequiredData, staging: Staging, item: _Item) -> ParseResult:
+def _parse(request: Request, required: RequiredData, staging: Staging, kept: bool, item: _Item) -> ParseResult:
+    """Return the results of a split; ``kept`` is whether the next run needs its tables."""
     if item.own is not None:
-        return ParseResult(correct_split(staging, item.number, item.own, item.joined))
+        parts = correct_split(staging, item.number, item.own, item.joined)
+        return ParseResult(renumbered(staging, parts) if kept else parts)
     with collection_disabled():
         return parse_split(request, required, staging, item.number, item.split, item.joined)
 
 
-def _unread(recording: Recording, splits: Sequence[Split]) -> Iterator[Entry]:
+def _unread(entries: Iterable[Entry], splits: Sequence[Split]) -> Iterator[Entry]:
     """Return the files without splits: all their packets are outside the requested time range."""
     read = {split.part for split in splits}
-    return (entry for entry in recording.parts if entry.part not in read)
+    return (entry for entry in entries if entry.part not in read)
 
 
 def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
@@ -118,9 +169,11 @@ def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
     return [(split.end if split.end >= 0 else sizes[split.part]) - split.start for split in splits]
 
 
-def _carry_times(parsed: Sequence[ParseResult]) -> None:
-    """Set the time of events before a split's first frame to the time of the last frame in earlier splits."""
-    last_ns = 0
+def _carry_times(parsed: Sequence[ParseResult], last_ns: int) -> None:
+    """Set the time of events before a split's first frame to the time of the last frame in earlier splits.
+
+    ``last_ns`` is the time of the last frame before the first split.
+    """
     for one in parsed:
         one.parts.placed_events = [
             event if event.last_ns else replace(event, last_ns=last_ns) for event in one.parts.placed_events
@@ -128,27 +181,36 @@ def _carry_times(parsed: Sequence[ParseResult]) -> None:
         last_ns = one.last_ns or last_ns
 
 
-def _look_up_times(
-    request: Request,
-    engine: Engine,
-    splits: Sequence[Split],
-    merged_splits: MergedSplits,
-    parsed: Sequence[ParseResult],
-) -> None:
+class _PacketTimes:
+    """The times of packets in any split."""
+
+    def __init__(
+        self, request: Request, engine: Engine, splits: Sequence[Split], starts: Sequence[int], known: dict[int, int]
+    ) -> None:
+        """``starts`` contains the number of packets before each split, and ``known`` the times that are known."""
+        self._request, self._engine, self._splits, self._starts = request, engine, splits, starts
+        self._known = known
+
+    def of(self, packets: Iterable[int]) -> dict[int, int]:
+        """Return the times of packets. Packets of earlier files are omitted if their times are unknown."""
+        packets, starts = set(packets), self._starts
+        required: dict[int, set[int]] = {}
+        for packet in packets - self._known.keys():
+            if packet > starts[0]:
+                required.setdefault(bisect_left(starts, packet) - 1, set()).add(packet)
+        rows = sorted(required)
+        items = [(self._splits[row], [packet - starts[row] for packet in sorted(required[row])]) for row in rows]
+        for row, found in zip(rows, self._engine.map("times", partial(_times, self._request), items), strict=True):
+            self._known.update((packet + starts[row], time_ns) for packet, time_ns in found.items())
+        return {packet: self._known[packet] for packet in packets if packet in self._known}
+
+
+def _look_up_times(times: _PacketTimes, parsed: Sequence[ParseResult]) -> None:
     """Look up packet times for notes that refer to other splits. Such notes exist only if packets were lost."""
-    starts = [joined.renaming.packets for joined in merged_splits.splits]
-    required: dict[int, set[int]] = {}
-    for one in parsed:
-        for event in one.parts.placed_events:
-            if _timeless(event):
-                required.setdefault(bisect_left(starts, event.item.packet) - 1, set()).add(event.item.packet)
-    items = [(splits[row], [packet - starts[row] for packet in sorted(some)]) for row, some in sorted(required.items())]
-    times: dict[int, int] = {}
-    for row, found in zip(sorted(required), engine.map("times", partial(_times, request), items), strict=True):
-        times.update((packet + starts[row], time_ns) for packet, time_ns in found.items())
+    found = times.of(event.item.packet for one in parsed for event in one.parts.placed_events if _timeless(event))
     for one in parsed:
         one.parts.placed_events = [
-            replace(event, packet_ns=times.get(event.item.packet)) if _timeless(event) else event
+            replace(event, packet_ns=found.get(event.item.packet)) if _timeless(event) else event
             for event in one.parts.placed_events
         ]
 
@@ -174,16 +236,20 @@ def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
 
 
 def _scan_all(
-    recording: Recording, task: Callable[[tuple[Split, bool]], ScanResult], engine: Engine
+    recording: Recording, task: Callable[[tuple[Split, bool]], ScanResult], engine: Engine, *, first: bool
 ) -> tuple[list[Split], list[ScanResult]]:
-    """Return the corrected splits of the recording, each with its result."""
+    """Return the corrected splits of the recording, each with its result.
+
+    ``first`` is whether the recording begins with the first split.
+    """
     splits = list(recording.splits)
     known: dict[tuple[Split, bool], ScanResult] = {}
     while True:
-        new = [(split, not number) for number, split in enumerate(splits) if (split, not number) not in known]
+        items = [(split, first and not number) for number, split in enumerate(splits)]
+        new = [item for item in items if item not in known]
         found = engine.map("scan", task, new, sizes=_sizes(recording, [split for split, _ in new]))
         known.update(zip(new, found, strict=True))
-        scanned = [known[split, not number] for number, split in enumerate(splits)]
+        scanned = [known[item] for item in items]
         mended = _corrected(splits, scanned)
         if mended == splits:
             return splits, _with_last_notes(splits, scanned)
@@ -211,9 +277,11 @@ def _scan(request: Request, required: RequiredData, staging: Staging, item: tupl
     split, first = item
     reader, windows = EdgeReader(request.reading, first=first), SplitWindows(request, split)
     own = OwnTables(split, required, staging) if required.once else None
+    last_ns = 0
     with collection_disabled():
         for records in windows:
             places = reader.take(records)
+            last_ns = int(records.time_ns[-1]) if len(records) else last_ns
             if reader.noted:
                 own = None  # the split will be read again
             if own is not None:
@@ -221,36 +289,42 @@ def _scan(request: Request, required: RequiredData, staging: Staging, item: tupl
     for note in windows.notes:
         reader.note(note)
     tables = None if own is None else own.finish()
-    return ScanResult(reader.close(), windows.ended, windows.read, tables, bool(windows.secrets))
+    return ScanResult(reader.close(), windows.ended, windows.read, tables, bool(windows.secrets), last_ns)
 
 
 # -- merge -----------------------------------------------------------------------------------------------------------
 
 
 def _stitch(
-    request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[SplitEdges]
-) -> tuple[MergedSplits, int]:
-    """Merge each connection across all splits; read it again in splits where its assumed state was wrong."""
-    context = context_of(request.reading, edges)
+    request: Request,
+    engine: Engine,
+    splits: Sequence[Split],
+    edges: Sequence[SplitEdges],
+    context: Context,
+    earlier: Mapping[bytes, bytes],
+) -> list[ChainResult]:
+    """Follow each connection through all splits; read it again in splits where its assumed state was wrong.
+
+    ``earlier`` is `EarlierPackets.connections`.
+    """
     shared = engine.share(context)
-    keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {}
+    keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {key: [] for key in earlier}
     for number, one in enumerate(edges):
         for span in one.spans:
             keys.setdefault(span.key, []).append((number, span))
     reread: dict[bytes, dict[int, RereadResult]] = {key: {} for key in keys}
     chained: dict[bytes, ChainResult] = {}
-    again, left = 0, list(keys)
+    left = list(keys)
     while left:
-        chained |= {key: chain(keys[key], context, reread[key]) for key in left}
+        chained |= {key: chain(keys[key], context, reread[key], earlier.get(key, b"")) for key in left}
         orders = [order for key in left if (order := chained[key].order) is not None]
-        again += len(orders)
         rounds = {split: [one for one in orders if one.split == split] for split in {one.split for one in orders}}
         items = [(splits[split], mine) for split, mine in sorted(rounds.items())]
         for found in engine.map("repair", partial(_repair, request, shared), items):
             for done in found:
                 reread[done.key][done.split] = done
         left = [order.key for order in orders]
-    return merge_splits(context, edges, [split.part for split in splits], list(chained.values())), again
+    return list(chained.values())
 
 
 def _repair(request: Request, context: Shared[Context], item: tuple[Split, list[RereadOrder]]) -> list[RereadResult]:

@@ -22,8 +22,8 @@ from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
-from pcli.spark.stages.read_in_parallel import ParallelReading, read_in_parallel
-from pcli.spark.stages.read_sequentially import ReadInOrder, read_in_order
+from pcli.spark.stages.read_in_parallel import read_in_parallel
+from pcli.spark.stages.read_sequentially import ReadSplits, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
 from pcli.spark.tables.data_files import Staging
 
@@ -75,7 +75,7 @@ def read_recording(
     if engine.apart:
         read = None if request.key_log else read_in_parallel(recording, request, required, engine, staging)
         if read is not None:
-            return _of_parallel_reading(recording, read)
+            return as_read(recording, read)
         size = sum(entry.found.size for entry in recording.parts)
         [alone] = engine.map("read", partial(_read_alone, request, required, staging), [recording], sizes=[size])
         return as_read(recording, alone)
@@ -83,21 +83,9 @@ def read_recording(
     return as_read(recording, read_in_order(recording, request, required, storage, on_bytes=on_bytes))
 
 
-def _read_alone(request: Request, required: RequiredData, staging: Staging, recording: Recording) -> ReadInOrder:
+def _read_alone(request: Request, required: RequiredData, staging: Staging, recording: Recording) -> ReadSplits:
     """Read a recording sequentially in one task; the tables are in files of the staging folder."""
     return read_in_order(recording, request, required, PartStorage(staging), on_bytes=lambda _part, _done: None)
-
-
-def _of_parallel_reading(recording: Recording, read: ParallelReading) -> ReadRecording:
-    return ReadRecording(
-        recording,
-        [one.parts for one in read.parsed],
-        {stream.number: stream for stream in read.merged_splits.streams},
-        sum(one.parts.counted.frames for one in read.parsed),
-        next((one.first_ns for one in read.parsed if one.first_ns), 0),
-        next((one.last_ns for one in reversed(read.parsed) if one.last_ns), 0),
-        positions=read.positions,
-    )
 
 
 def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
@@ -110,8 +98,8 @@ def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) 
     return report_progress
 
 
-def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
-    """Return the result of sequential reading, including the results at the end of the recording."""
+def as_read(recording: Recording, read: ReadSplits) -> ReadRecording:
+    """Return the result of reading, including the results at the end of the recording."""
     splits = [*read.splits, *([] if read.ending is None else [read.ending])]
     counters = read.counters
     return ReadRecording(

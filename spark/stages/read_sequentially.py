@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
+from pcli.codec.capture.flows import SNIFF, Connection
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.packets import Secrets
 from pcli.codec.errors import CaptureError
@@ -32,7 +33,17 @@ from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, ReadCounts, SplitParts
 
-__all__ = ["Checkpoint", "ReadInOrder", "between", "collection_disabled", "counted_of", "read_in_order"]
+__all__ = [
+    "Checkpoint",
+    "Counters",
+    "Keeps",
+    "ReadSplits",
+    "between",
+    "collection_disabled",
+    "counted_of",
+    "noted_packets",
+    "read_in_order",
+]
 
 _TIMED: Final = 4_000_000
 """Number of packets before the current window whose times are kept (32 MB)."""
@@ -59,18 +70,33 @@ class Counters:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """The state for the next file. It contains objects that the reader changes: pickle it before reading continues."""
+    """The state after a file. It contains objects that the reader changes: pickle it before reading continues."""
 
     counters: Counters
     reader: State
     streams: dict[int, Stream]
-    times: deque[tuple[int, Longs]]
-    """Times of packets that later notes may refer to; see `_InOrder`."""
+    """All connections by number."""
+    times: dict[int, int]
+    """Times of the packets that later notes may refer to."""
+
+    def decrypts(self) -> bool:
+        """Return whether a connection is being decrypted."""
+        return any(connection.tls is not None for connection in self.reader.fast.tcp.table.living)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeps:
+    """The states to keep during reading."""
+
+    counts: Sequence[int]
+    """The numbers of files, in ascending order, after which the state is kept."""
+    keep: Callable[[Checkpoint], None]
+    """The function that is called with each state. The state must be pickled before the function returns."""
 
 
 @dataclass(slots=True)
-class ReadInOrder:
-    """The result of reading a recording."""
+class ReadSplits:
+    """The result of reading a recording, or the files after a `Checkpoint`."""
 
     splits: list[SplitParts] = field(default_factory=list)
     ending: SplitParts | None = None
@@ -88,18 +114,18 @@ def read_in_order(
     storage: PartStorage,
     *,
     on_bytes: Callable[[int, int], None],
-    on_part: Callable[[Checkpoint], None] | None = None,
+    keeps: Keeps | None = None,
     carried: Checkpoint | None = None,
-    before: Sequence[SplitParts] = (),
-) -> ReadInOrder:
+    before: int = 0,
+) -> ReadSplits:
     """Read the files of a recording.
 
-    ``on_bytes`` is called with the part and the number of bytes read so far; ``on_part`` is called with the state after
-    each file. ``carried`` and ``before`` are the state and the results of earlier files, which are not read again.
+    ``on_bytes`` is called with the part and the number of bytes read so far. ``carried`` and ``before`` are the state
+    after earlier files, which are not read again, and the number of their splits.
     """
     with collection_disabled():
         reading = _InOrder(recording, request, required, storage, carried, before)
-        return reading.read(on_bytes, on_part)
+        return reading.read(on_bytes, keeps)
 
 
 @contextmanager
@@ -126,20 +152,22 @@ class _InOrder:
         required: RequiredData,
         storage: PartStorage,
         carried: Checkpoint | None,
-        before: Sequence[SplitParts],
+        before: int,
     ) -> None:
         self._recording, self._request, self._wanted, self._keeper = recording, request, required, storage
         self._reader = Reader(request.reading, None if carried is None else carried.reader)
         counters = Counters() if carried is None else carried.counters
-        self._out = ReadInOrder(list(before), counters=counters)
+        self._before = before
+        self._out = ReadSplits(counters=counters)
         if carried is not None:
             self._reader.streams = carried.streams
         self._parser = self._next(counters.parts)
-        self._times: deque[tuple[int, Longs]] = deque() if carried is None else carried.times
+        self._earlier_times = {} if carried is None else carried.times
+        self._times: deque[tuple[int, Longs]] = deque()
         """For each window, the number of its first packet and the times of its packets."""
-        self._timed = sum(len(times) for _, times in self._times)
+        self._timed = 0
 
-    def read(self, on_bytes: Callable[[int, int], None], on_part: Callable[[Checkpoint], None] | None) -> ReadInOrder:
+    def read(self, on_bytes: Callable[[int, int], None], keeps: Keeps | None) -> ReadSplits:
         """Read all remaining files."""
         out, done = self._out, 0
         for entry in self._recording.parts[out.counters.parts :]:
@@ -160,13 +188,20 @@ class _InOrder:
                     self._parser = self._next(entry.part)
             out.splits.append(self._parser.finish())
             out.counters.parts += 1
-            if on_part is not None:
-                on_part(Checkpoint(out.counters, self._reader.state(), self._reader.streams, self._times))
+            if keeps is not None and out.counters.parts in keeps.counts:
+                keeps.keep(self._checkpoint())
         self._parser = self._next(out.counters.fed)
         self._add(self._reader.end(), _NOTHING)
         out.ending = self._parser.finish()
         out.streams = self._reader.streams
         return out
+
+    def _checkpoint(self) -> Checkpoint:
+        counters = self._out.counters
+        packets = {counters.packets: None} | noted_packets(self._reader.tcp.table.living)
+        times = {packet: self._time_of(packet) if time_ns is None else time_ns for packet, time_ns in packets.items()}
+        known = {packet: time_ns for packet, time_ns in times.items() if time_ns is not None}
+        return Checkpoint(counters, self._reader.state(), self._reader.streams, known)
 
     def _items(self, part: int) -> Iterator[Records | Secrets | Note]:
         """Yield the windows of a file, its secrets, and the notes about it."""
@@ -220,7 +255,7 @@ class _InOrder:
         for first, times in reversed(self._times):
             if 0 <= packet - first < len(times):
                 return int(times[packet - first])
-        return None
+        return self._earlier_times.get(packet)
 
     def _tell(self, note: Note) -> None:
         """Add a note about a file after its last packet."""
@@ -231,7 +266,24 @@ class _InOrder:
         self._parser.parts.placed_events.append(PlacedEvent(counters.frames, counters.last_ns, None, note))
 
     def _next(self, part: int) -> SplitParser:
-        return SplitParser(len(self._out.splits), part, self._recording.cluster, self._wanted, self._keeper)
+        number = self._before + len(self._out.splits)
+        return SplitParser(number, part, self._recording.cluster, self._wanted, self._keeper)
+
+
+def noted_packets(connections: Iterable[Connection]) -> dict[int, int | None]:
+    """Return the earlier packets that later notes may refer to, with their times if the connections contain them."""
+    found: dict[int, int | None] = {}
+    for connection in connections:
+        for outer in (connection.there, connection.back):
+            for direction in (outer, outer.decrypted):
+                if direction is None:
+                    continue
+                found.update((queued[3], queued[4]) for queued in direction.held)
+                if direction.mode == SNIFF:  # the beginning of TLS may be decrypted later
+                    found.update((packet, time_ns) for _, packet, time_ns in direction.marks)
+                if direction.partial is not None:
+                    found.setdefault(max(direction.partial.packets), None)
+    return found
 
 
 def between(records: Records, since_ns: int | None, until_ns: int | None) -> Records:

@@ -21,7 +21,7 @@ from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["ParseResult", "parse_split"]
+__all__ = ["ParseResult", "parse_ending", "parse_split"]
 
 
 @dataclass(slots=True)
@@ -38,30 +38,40 @@ def parse_split(
     request: Request, required: RequiredData, staging: Staging, number: int, split: Split, joined: MergedSplit
 ) -> ParseResult:
     """Read the split ``number`` again, after the merge has determined its valid rows."""
-    return _Parse(request, required, staging, number, split, joined).run()
+    reader = EdgeReader(request.reading, first=not number)
+    parse = _Parse(required, staging, number, split.part, split.cluster, joined)
+    for records in SplitWindows(request, split):
+        parse.add(reader.take(records), records)
+    return parse.finish()
+
+
+def parse_ending(
+    required: RequiredData, staging: Staging, number: int, part: int, cluster: str, ending: MergedSplit
+) -> ParseResult:
+    """Return the results from the end of a recording, as those of the split ``number`` of the file ``part``."""
+    return _Parse(required, staging, number, part, cluster, ending).finish()
 
 
 class _Parse:
     def __init__(
-        self, request: Request, required: RequiredData, staging: Staging, number: int, split: Split, joined: MergedSplit
+        self, required: RequiredData, staging: Staging, number: int, part: int, cluster: str, joined: MergedSplit
     ) -> None:
         self._wanted = required
-        self._windows = SplitWindows(request, split)
-        self._reader = EdgeReader(request.reading, first=not number)
         self._joining = SplitJoiner(joined)
-        self._parser = SplitParser(number, split.part, split.cluster, required, PartStorage(staging))
-        self._before = joined.renaming.packets
+        self._parser = SplitParser(number, part, cluster, required, PartStorage(staging))
+        self._first = self._before = joined.renaming.packets
         self._number = joined.first_number
         self._out = ParseResult(self._parser.parts)
 
-    def run(self) -> ParseResult:
-        packets = 0
-        for records in self._windows:
-            packets += len(records)
-            self._parser.parts.counted.add(counted_of(records))
-            places, row_events = self._joining.window(self._reader.take(records), packets)
-            self._add(places, row_events, records)
-            self._before += len(records)
+    def add(self, found: Places, records: Records) -> None:
+        """Add a window and its frames with the split's numbers."""
+        self._parser.parts.counted.add(counted_of(records))
+        places, row_events = self._joining.window(found, self._before + len(records) - self._first)
+        self._add(places, row_events, records)
+        self._before += len(records)
+
+    def finish(self) -> ParseResult:
+        """Add the frames after the last window and return the results."""
         self._add(*self._joining.rest(), None)
         self._out.parts = self._parser.finish()
         return self._out

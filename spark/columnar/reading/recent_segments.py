@@ -10,6 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -69,6 +70,25 @@ class RecentSegments(History):
         kept = self._last(count, None)
         self._before = [(direction, at, data[start:end], 0, end - start) for direction, at, data, start, end in kept]
         self._single, self._taken, self._directions, self._window, self.turn = [], [], [], None, 0
+
+    def kept(self) -> list[tuple[int, Entry]]:
+        """Return the packets in the history between two windows, each with the number of data packets before it."""
+        first = self.fed - len(self._before)
+        return [(ordinal, entry) for ordinal, entry in enumerate(self._before, first) if entry[4] > entry[3]]
+
+    def restore(self, fed: int, kept: Sequence[tuple[int, Entry]]) -> None:
+        """Set the number of data packets so far, and the contents of the history in the form of `kept`.
+
+        Other packets of the history are empty. If several packets have the same number, some get lower numbers.
+        """
+        self.fed = number = fed
+        before: dict[int, Entry] = {}
+        for ordinal, entry in sorted(kept, key=_key, reverse=True):
+            number = min(ordinal, number - 1)
+            before[number] = entry
+        if before:
+            empty: Entry = (before[number][0], 0, b"", 0, 0)
+            self._before = [before.get(ordinal, empty) for ordinal in range(max(number, fed - HISTORY), fed)]
 
     def _last(self, turn: int, direction: Direction | None) -> list[Entry]:
         """Return the last HISTORY entries before the packet ``turn``.

@@ -8,6 +8,8 @@
    for this connection from the correct state (`reread_split`).
 3. When no connection needs a second reading, `merge_splits` assigns the numbers of the whole capture (`merge`,
    `merge_results`).
+4. The splits may continue the state of a `Reader`, and a `Reader` may continue the state after any split
+   (`reader_state`).
 
 The result can differ from the result of one reader in four respects: which connections are dropped when there are more
 than MAX_CONNECTIONS, or when more than MAX_CLOSED have ended; IP fragments of one packet that are in two splits; the
@@ -15,9 +17,20 @@ order of the notes of two connections about one packet; and whether a retransmis
 compared with a first transmission that is in a different split, nearly HISTORY data packets earlier.
 """
 
-from pcli.spark.columnar.split_merge.connection_chains import chain, context_of
+from pcli.spark.columnar.split_merge.connection_chains import EarlierPackets, chain, context_of
 from pcli.spark.columnar.split_merge.merge import merge_splits
+from pcli.spark.columnar.split_merge.reader_state import earlier_packets, reader_state
 from pcli.spark.columnar.split_merge.reread_split import reread_split
 from pcli.spark.columnar.split_merge.split_reader import EdgeReader, SplitEdges
 
-__all__ = ["EdgeReader", "SplitEdges", "chain", "context_of", "merge_splits", "reread_split"]
+__all__ = [
+    "EarlierPackets",
+    "EdgeReader",
+    "SplitEdges",
+    "chain",
+    "context_of",
+    "earlier_packets",
+    "merge_splits",
+    "reader_state",
+    "reread_split",
+]

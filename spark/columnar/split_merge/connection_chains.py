@@ -3,7 +3,8 @@
 Rules of this file
 1. `chain` is a pure function of its spans and of the splits read again so far. It may run in any process, and
    repeatedly.
-2. The small facts about the whole recording are in `Context`.
+2. The small facts about the whole recording are in `Context`. Packets that were read before the splits are represented
+   by `EarlierPackets`.
 3. A span is either valid as a whole or read again as a whole. If its validity is uncertain, it is read again.
 """
 
@@ -31,7 +32,31 @@ from pcli.spark.columnar.split_merge.packet_replay import CarriedState, Replay, 
 from pcli.spark.columnar.split_merge.resync_certainty import NO_OFFSET
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, SplitEdges
 
-__all__ = ["ChainResult", "Context", "RereadOrder", "RereadResult", "ValidConnection", "chain", "context_of"]
+__all__ = [
+    "ChainResult",
+    "Context",
+    "EarlierPackets",
+    "RereadOrder",
+    "RereadResult",
+    "ValidConnection",
+    "chain",
+    "context_of",
+    "load_carried",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierPackets:
+    """The part of the recording before the first split; by default there is none."""
+
+    packets: int = 0
+    fed: int = 0
+    """Number of data packets."""
+    frames: int = 0
+    streams: Mapping[int, Stream] = field(default_factory=dict)
+    """All streams, by the packet that started them."""
+    connections: Mapping[bytes, bytes] = field(default_factory=dict)
+    """The state of each connection, as a pickled `CarriedState`, by `split_reader.key_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +67,9 @@ class Context:
     packets: tuple[int, ...]
     """Number of packets before each split; the last item is the number of packets of the recording."""
     fed: tuple[int, ...]
-    """Number of data packets before each split."""
+    """Number of data packets before each split; the last item is that of the recording."""
+    kept: tuple[int, ...] = ()
+    """The numbers of splits, in ascending order, after which the state of each connection is kept."""
 
 
 @dataclass(slots=True)
@@ -93,28 +120,45 @@ class ChainResult:
     standing: list[ValidConnection] = field(default_factory=list)
     streams: dict[int, Stream] = field(default_factory=dict)
     """Streams, each by the packet that started it."""
+    ending: list[Extra] = field(default_factory=list)
+    """Items from the end of the recording, valid if no packet follows."""
+    states: list[bytes] = field(default_factory=list)
+    """The pickled `CarriedState` after each number of splits in `Context.kept`; empty if there is no connection."""
     order: RereadOrder | None = None
     """The split to read again; None if there is none."""
 
 
-def context_of(options: ReadOptions, splits: Sequence[SplitEdges]) -> Context:
-    """Return the context of a recording."""
-    packets, fed = [0], [0]
+def context_of(
+    options: ReadOptions, splits: Sequence[SplitEdges], earlier: EarlierPackets, kept: Sequence[int] = ()
+) -> Context:
+    """Return the context of a recording; ``kept`` is `Context.kept`."""
+    packets, fed = [earlier.packets], [earlier.fed]
     for edges in splits:
         packets.append(packets[-1] + edges.packets)
         fed.append(fed[-1] + edges.fed)
-    return Context(options, tuple(packets), tuple(fed))
+    return Context(options, tuple(packets), tuple(fed), tuple(kept))
 
 
 # -- a key ---------------------------------------------------------------------------------------------------------
 
 
 def chain(
-    spans: Sequence[tuple[int, ConnectionSpan]], context: Context, reread: Mapping[int, RereadResult]
+    spans: Sequence[tuple[int, ConnectionSpan]],
+    context: Context,
+    reread: Mapping[int, RereadResult],
+    earlier: bytes = b"",
 ) -> ChainResult:
-    """Follow a connection through its splits, given in ascending order. ``reread`` contains the results by split."""
+    """Follow a connection through its splits, given in ascending order.
+
+    ``reread`` contains the results by split, and ``earlier`` the pickled state before the first split.
+    """
     out, carried = ChainResult(), CarriedState()
+    if earlier:
+        carried = load_carried(earlier)
+        assert carried.connection is not None
+        out.streams[carried.connection.stream.number] = carried.connection.stream
     for split, span in spans:
+        _keep_states(out, context, split, carried)
         done = reread.get(split)
         if done is not None:
             out.extra += done.extra
@@ -129,15 +173,40 @@ def chain(
             out.order = RereadOrder(split, span.key, before)
             return out
         carried = after
+    _keep_states(out, context, len(context.packets), carried)
     replay = Replay(context.options, carried)
-    replay.end(context.packets[-1])
+    out.ending = replay.end(context.packets[-1])
     out.extra += replay.extra
     return out
 
 
+def _keep_states(out: ChainResult, context: Context, split: int, carried: CarriedState) -> None:
+    """Keep the state after each number of splits up to ``split``; ``carried`` is the state since the last packet."""
+    for count in context.kept[len(out.states) :]:
+        if count <= split:
+            out.states.append(_state_at(context, context.packets[count], carried))
+
+
+def _state_at(context: Context, packet: int, carried: CarriedState) -> bytes:
+    """Return the state after a packet of the recording, as a pickled `CarriedState`."""
+    if carried.connection is None:
+        return b""
+    state = pickle.dumps(carried)
+    if carried.connection.finished or not 0 <= carried.connection.timer <= packet:
+        return state
+    replay = Replay(context.options, load_carried(state))
+    replay.go_to(packet)
+    return pickle.dumps(replay.carried())
+
+
 def _copy(carried: CarriedState) -> CarriedState:
-    own: CarriedState = pickle.loads(pickle.dumps(carried))  # noqa: S301  (our own bytes)
-    return own
+    return load_carried(pickle.dumps(carried))
+
+
+def load_carried(data: bytes) -> CarriedState:
+    """Return a pickled state."""
+    carried: CarriedState = pickle.loads(data)  # noqa: S301  (our own bytes)
+    return carried
 
 
 def _load(data: bytes) -> Connection:

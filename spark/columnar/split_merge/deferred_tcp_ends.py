@@ -9,6 +9,8 @@ could have caused is also reported; `merge_splits` keeps or drops it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,7 +22,7 @@ from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tunnels import RST, Segment
 
-__all__ = ["IMMEDIATE", "DeferredEndsOutput", "DeferredEndsTcp", "ReportInterval", "ReportIntervals"]
+__all__ = ["IMMEDIATE", "DeferredEndsOutput", "DeferredEndsTcp", "ReportInterval", "ReportIntervals", "first_start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,19 @@ class ReportIntervals:
 
 IMMEDIATE: Final = ReportIntervals()
 """The value for items that are reported immediately."""
+
+
+def first_start(times: Iterable[ReportInterval], starts: Sequence[int], end: int) -> tuple[int, ReportInterval] | None:
+    """Return the first of the starts of connections that is in an interval and before the packet ``end``.
+
+    Return it with its interval, or return None if there is none. ``starts`` is sorted.
+    """
+    for time in times:
+        index = bisect_left(starts, time.start)
+        if index < len(starts) and starts[index] < (time.end or end):
+            return starts[index], time
+    return None
+
 
 _Ended = tuple[Direction, int, int, int]
 

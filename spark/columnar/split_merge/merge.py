@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Final
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
-from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, ValidConnection
-from pcli.spark.columnar.split_merge.deferred_tcp_ends import IMMEDIATE
+from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, EarlierPackets, ValidConnection
+from pcli.spark.columnar.split_merge.deferred_tcp_ends import IMMEDIATE, first_start
 from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra, MergedSplit, MergedSplits, SplitRenumbering
-from pcli.spark.columnar.split_merge.packet_replay import LAST
+from pcli.spark.columnar.split_merge.packet_replay import END, LAST
 from pcli.spark.columnar.split_merge.split_reader import SplitEdges
 
 __all__ = ["merge_splits"]
@@ -30,20 +30,24 @@ connections, then the items of the packet itself."""
 
 
 def merge_splits(
-    context: Context, splits: Sequence[SplitEdges], parts: Sequence[int], chained: Sequence[ChainResult]
+    context: Context,
+    splits: Sequence[SplitEdges],
+    parts: Sequence[int],
+    chained: Sequence[ChainResult],
+    earlier: EarlierPackets,
 ) -> MergedSplits:
     """Assign all numbers.
 
     ``parts`` contains the number of each split's file, and ``chained`` all connections. None of them has a
-    `RereadOrder`.
+    `RereadOrder`. ``earlier`` contains the streams that keep their numbers.
     """
-    streams = {born: stream for one in chained for born, stream in one.streams.items()}
+    streams = dict(earlier.streams) | {born: stream for one in chained for born, stream in one.streams.items()}
     numbers = {born: number for number, born in enumerate(sorted(streams))}
     for born, stream in streams.items():
         stream.number = numbers[born]
     extra = _sorted(context, chained, streams, _ConnectionStarts(context, splits, chained, sorted(streams)))
     reported: set[int] = set()
-    out, number = [], 1
+    out, number = [], earlier.frames + 1
     for index, edges in enumerate(splits):
         base = context.packets[index]
         extra[index] += [Extra(context.packets[index + 1], LAST, _placed(note, context, index)) for note in edges.notes]
@@ -51,14 +55,17 @@ def merge_splits(
         extra[index] = _without_repetitions(extra[index], reported, parts[index])
         renaming = SplitRenumbering.of_none(base, edges.streams)
         out.append(MergedSplit(index, renaming, 0, 0, extra[index]))
+    ending = MergedSplit(len(splits), SplitRenumbering.of_none(context.packets[-1], 0), 0, 0, extra[-1])
+    last = parts[max(0, bisect_left(context.packets, context.packets[-1]) - 1)] if parts else -1
+    ending.extra = _without_repetitions(sorted(ending.extra, key=_order), reported, last)
     for one in chained:
         for standing in one.standing:
             _add_connection(out[standing.split], standing, numbers[standing.born])
-    for joined in out:
+    for joined in (*out, ending):
         joined.first_number = number
         joined.rows += sum(isinstance(one.item, CapturedFrame) for one in joined.extra)
         number += joined.rows
-    return MergedSplits(out, [streams[born] for born in sorted(streams)])
+    return MergedSplits(out, ending, [streams[born] for born in sorted(streams)])
 
 
 def _order(extra: Extra) -> tuple[int, int, int, int]:
@@ -75,14 +82,14 @@ def _sorted(
     streams: Mapping[int, Stream],
     connection_starts: _ConnectionStarts,
 ) -> list[list[Extra]]:
-    """Return the extra items of each split with their streams.
+    """Return the extra items of each split with their streams, and then those of the end of the recording.
 
     Ends are moved to the turns at which they are reported.
     """
-    out: list[list[Extra]] = [[] for _ in context.packets[1:]]
+    out: list[list[Extra]] = [[] for _ in context.packets]
     names = {id(stream): born for one in chained for born, stream in one.streams.items()}
     for one in chained:
-        for extra in one.extra:
+        for extra in (*one.extra, *one.ending):
             stream = extra.item.stream
             assert stream is not None
             born = names.get(id(stream), stream.number)
@@ -92,7 +99,8 @@ def _sorted(
                 extra.item = replace(extra.item, stream=streams[born])
             extra.rank = max(extra.rank, _OWN if extra.turn == born else 0)
             if connection_starts.bring_forward(extra):
-                out[max(0, bisect_left(context.packets, extra.turn) - 1)].append(extra)
+                split = len(out) - 1 if extra.place == END else bisect_left(context.packets, extra.turn) - 1
+                out[max(0, split)].append(extra)
     return out
 
 
@@ -117,16 +125,16 @@ class _ConnectionStarts:
         Return False if no start would have caused the end and the end requires a start.
         """
         ready, extra.ready = extra.ready, IMMEDIATE
-        for time in ready.times:
-            index = bisect_left(self._packets, time.start)
-            if index < len(self._packets) and self._packets[index] < (time.end or extra.turn):
-                extra.turn = self._packets[index]
-                extra.place = self._places.get(extra.turn, AFTER - 1)
-                extra.rank, extra.ticket = _CLOSING, ready.closing
-                assert isinstance(extra.item, StreamEnd)
-                extra.item = replace(extra.item, refused=time.refused, silent=time.silent)
-                return True
-        return not ready.only
+        # The start at the last packet precedes the end of the recording.
+        found = first_start(ready.times, self._packets, extra.turn + (extra.place == END))
+        if found is None:
+            return not ready.only
+        extra.turn, time = found
+        extra.place = self._places.get(extra.turn, AFTER - 1)
+        extra.rank, extra.ticket = _CLOSING, ready.closing
+        assert isinstance(extra.item, StreamEnd)
+        extra.item = replace(extra.item, refused=time.refused, silent=time.silent)
+        return True
 
 
 def _without_repetitions(extra: list[Extra], reported: set[int], part: int) -> list[Extra]:

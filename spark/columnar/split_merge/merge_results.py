@@ -166,5 +166,7 @@ class MergedSplits:
     """The merged recording."""
 
     splits: list[MergedSplit]
+    ending: MergedSplit
+    """The items from the end of the recording, as one more split. They are valid if no packet follows."""
     streams: list[Stream]
     """All connections by number, in their state at the end of the recording."""

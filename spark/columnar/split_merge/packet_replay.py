@@ -27,11 +27,11 @@ from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor
 from pcli.spark.columnar.split_merge.split_reader import Recent
 
-__all__ = ["LAST", "CarriedState", "Replay", "replay_held"]
+__all__ = ["END", "LAST", "CarriedState", "Replay", "replay_held"]
 
 _RING: Final = -1
 LAST: Final = 1 << 59
-_END: Final = 1 << 60
+END: Final = 1 << 60
 """Places of items within a turn: from timers, from the end of a file, and from the end of the recording."""
 
 
@@ -172,12 +172,23 @@ class Replay:
         self.connection = None
         self._packet = packet
 
-    def end(self, packet: int) -> None:
-        """Process the end of the recording. ``packet`` is the number of its last packet."""
-        self._pass(packet)
+    def end(self, packet: int) -> list[Extra]:
+        """Return the frames, notes and ends at the end of the recording. ``packet`` is the number of its last packet.
+
+        ``extra`` then contains the results of earlier packets.
+        """
+        self.go_to(packet)
+        before, self.extra = self.extra, []
         stream = self.connection.stream.number if self.connection is not None else 0
         self._tcp.end(packet)
-        self._collect(packet, _END, ticket=stream)
+        self._collect(packet, END, ticket=stream)
+        ending, self.extra = self.extra, before
+        return ending
+
+    def go_to(self, packet: int) -> None:
+        """Trigger all timers up to a packet that does not belong to this connection."""
+        self._pass(packet)
+        self._packet = packet
 
     def _pass(self, packet: int) -> None:
         """Before a packet is processed, trigger the timers that are due up to this packet."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from pcli.codec.capture.connections import Table
 from pcli.codec.capture.flows import IGNORE, SKIP, Connection, Direction
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.codec.capture.reading import ReadOptions
@@ -39,7 +40,16 @@ from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
 from pcli.spark.columnar.split_merge.held_packets import HeldConnection, HeldSegment
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor, ResyncMarks
 
-__all__ = ["ConnectionSpan", "ConnectionStart", "EdgeReader", "PlacedEvent", "Recent", "SplitEdges", "key_of"]
+__all__ = [
+    "ConnectionSpan",
+    "ConnectionStart",
+    "EdgeReader",
+    "PlacedEvent",
+    "Recent",
+    "SplitEdges",
+    "key_of",
+    "recent_of",
+]
 
 Recent = tuple[int, bytes, int, bytes]
 """A data packet in the history: number of data packets before it, key, offset, bytes."""
@@ -102,23 +112,22 @@ def key_of(key: bytes) -> bytes:
     return min(key, back)
 
 
+def recent_of(history: RecentSegments, table: Table) -> Iterator[Recent]:
+    """Yield the packets in the history that belong to connections in the table."""
+    for ordinal, (direction, at, data, start, end) in history.kept():
+        connection = direction.connection
+        key = connection.keys[0] if direction is connection.there else connection.keys[1]
+        if table.directions.get(key) is direction:
+            yield ordinal, key, at, bytes(data[start:end])
+
+
 class _SplitHistory(RecentSegments):
-    """A history whose count and contents can be read."""
+    """A history whose count can be read."""
 
     def count(self) -> int:
         """Return the number of data packets before the current packet."""
         ahead = int(np.count_nonzero(self._taken[0][self.turn :] >= 0)) if self._taken else 0
         return self.fed - ahead
-
-    def kept(self) -> list[tuple[Direction, Recent]]:
-        """Return the contents of the history between two windows."""
-        out = []
-        for ordinal, (direction, at, data, start, end) in enumerate(self._before, self.fed - len(self._before)):
-            connection = direction.connection
-            key = connection.keys[0] if direction is connection.there else connection.keys[1]
-            if end > start:
-                out.append((direction, (ordinal, key, at, bytes(data[start:end]))))
-        return out
 
 
 class EdgeTcp(DeferredEndsTcp):
@@ -246,9 +255,8 @@ class EdgeTcp(DeferredEndsTcp):
         for entry in placed_events:
             if entry[2].stream is not None:
                 by_stream[entry[2].stream.number].placed_events.append(entry)
-        for direction, recent in self._recent.kept():
-            if self.table.directions.get(recent[1]) is direction:
-                self.spans[key_of(recent[1])].recent.append(recent)
+        for recent in recent_of(self._recent, self.table):
+            self.spans[key_of(recent[1])].recent.append(recent)
         return list(self.spans.values())
 
 

@@ -1,12 +1,14 @@
 """--incremental: for any cuts, orders and batches of files, and after kills, the rows equal those of one run.
 
-Several captures are laid over each other, so that connections of different groups begin and end in all files.
+Several captures are laid over each other, so that connections of different groups begin and end in all files. Files are
+cut between any two packets, so frames continue in the next batch, and each batch is read by one reader or in splits.
 """
 
 import json
 import random
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -62,9 +64,20 @@ def rows(out):
     return {name: sorted(json.dumps(row, sort_keys=True, default=repr) for row in tables[name]) for name in tables}
 
 
-def run(captures, out, *, incremental=True):
-    only = tuple(name for name in TABLES if name not in ("captures", "gaps"))
-    analyze(Request((str(captures),), str(out), only=only, incremental=incremental), InProcess())
+class Apart(InProcess):
+    """An engine that reads splits independently, like that of Spark."""
+
+    apart = True
+
+
+def run(captures, out, *, incremental=True, split_bytes=0):
+    """Write all tables. If ``split_bytes`` is set, files are read in splits of this size."""
+    only = tuple(name for name in TABLES if name != "captures")
+    request = Request((str(captures),), str(out), only=only, incremental=incremental)
+    if split_bytes:
+        analyze(replace(request, split_bytes=split_bytes), Apart())
+    else:
+        analyze(request, InProcess())
 
 
 def run_killed(run, step, calls):
@@ -113,11 +126,12 @@ def test_rows_equal_those_of_one_run(small_captures, tmp_path_factory, data):
             for path in order[:size]:
                 shutil.copy2(path, captures)
             order = order[size:]
+            split_bytes = data.draw(st.sampled_from((0, 500, 5_000, 50_000)), label="split")
             step = data.draw(st.sampled_from((None, *STEPS)), label="killed at")
+            batch = partial(run, captures, folder / "out", split_bytes=split_bytes)
             if step is not None:
-                kill_at = data.draw(st.integers(1, 9), label="call")
-                run_killed(lambda: run(captures, folder / "out"), step, kill_at)
-            run(captures, folder / "out")
+                run_killed(batch, step, data.draw(st.integers(1, 9), label="call"))
+            batch()
         run(captures, folder / "whole", incremental=False)
     got, wanted = rows(folder / "out"), rows(folder / "whole")
     assert got.keys() == wanted.keys()

@@ -8,7 +8,7 @@ import pickle
 import random
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,24 @@ import numpy as np
 import pytest
 
 from pcli.codec.capture import CapturedFrame, Note, Packet, PcapngWriter, ReadOptions, read_capture
-from pcli.codec.capture.frames import StreamEnd
+from pcli.codec.capture.frames import Stream, StreamEnd
 from pcli.codec.capture.reading import opened
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
 from pcli.spark.columnar.frame_columns import Places
+from pcli.spark.columnar.reading import Reader, State
 from pcli.spark.columnar.reading.capture_windows import windows
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.split_merge import chain, context_of, merge_splits, reread_split
+from pcli.spark.columnar.split_merge import (
+    EarlierPackets,
+    chain,
+    context_of,
+    earlier_packets,
+    merge_splits,
+    reader_state,
+    reread_split,
+)
 from pcli.spark.columnar.split_merge.connection_chains import ChainResult, RereadResult
 from pcli.spark.columnar.split_merge.merge_results import MergedSplits
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
@@ -76,20 +85,25 @@ class Result:
     rows: list[Row]
     merged_splits: MergedSplits
     orders: int
+    state: State
+    """The state of a reader after the splits."""
 
 
-def apart(pieces: list[Piece], options: ReadOptions = OPTIONS) -> Result:
+NOTHING = EarlierPackets()
+
+
+def apart(pieces: list[Piece], options: ReadOptions = OPTIONS, earlier: EarlierPackets = NOTHING) -> Result:
     """Read each split alone, and merge them; all transferred values are pickled."""
     places: list[list[Places]] = []
     edges: list[SplitEdges] = []
     for index, piece in enumerate(pieces):
-        reader = EdgeReader(options, first=not index)
+        reader = EdgeReader(options, first=not index and not earlier.packets)
         places.append([reader.take(records) for records in piece.records])
         for note in piece.notes:
             reader.note(note)
         edges.append(pickle.loads(pickle.dumps(reader.close())))
-    context = context_of(options, edges)
-    keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {}
+    context = context_of(options, edges, earlier, [len(pieces)])
+    keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {key: [] for key in earlier.connections}
     for index, one in enumerate(edges):
         for span in one.spans:
             keys.setdefault(span.key, []).append((index, span))
@@ -98,21 +112,27 @@ def apart(pieces: list[Piece], options: ReadOptions = OPTIONS) -> Result:
     orders = 0
     while left := [key for key in keys if key not in chained or chained[key].order is not None]:
         for key in left:
-            chained[key] = pickle.loads(pickle.dumps(chain(keys[key], context, reread[key])))
+            result = chain(keys[key], context, reread[key], earlier.connections.get(key, b""))
+            chained[key] = pickle.loads(pickle.dumps(result))
         again = [one.order for one in chained.values() if one.order is not None]
         orders += len(again)
         for split in {order.split for order in again}:
             mine = [order for order in again if order.split == split]
             for done in pickle.loads(pickle.dumps(reread_split(mine, context, pieces[split].records))):
                 reread[done.key][split] = done
-    merged_splits = merge_splits(context, edges, [piece.part for piece in pieces], list(chained.values()))
-    return Result(rows_of(merged_splits, places), merged_splits, orders)
+    merged_splits = merge_splits(context, edges, [piece.part for piece in pieces], list(chained.values()), earlier)
+    starts = {stream.opening[0]: stream.number for stream in merged_splits.streams}
+    kept = [pickle.loads(state) for one in chained.values() for state in one.states if state]
+    for one in kept:
+        one.connection.stream.number = starts[one.connection.stream.number]
+    state = reader_state(options, kept, sorted(starts), context.packets[-1], context.fed[-1])
+    return Result(rows_of(merged_splits, places), merged_splits, orders, state)
 
 
 def rows_of(merged_splits: MergedSplits, places: list[list[Places]]) -> list[Row]:
     """Return the frames, notes and ends that the splits yield."""
     out: list[Row] = []
-    for joined, mine in zip(merged_splits.splits, places, strict=True):
+    for joined, mine in zip((*merged_splits.splits, merged_splits.ending), (*places, []), strict=True):
         turn = np.concatenate([np.zeros(0, np.int64), *(one.turn for one in mine)])
         stream = np.concatenate([np.zeros(0, np.int64), *(one.stream for one in mine)])
         numbers, others = joined.numbers(turn, stream)
@@ -150,6 +170,48 @@ def plain(item: CapturedFrame | Note | StreamEnd, number: int = 0) -> Row:
         where = (item.from_client, item.offset, item.length, item.source)
         return ("note", item.kind, item.text, item.packet, stream, *where)
     return ("end", stream, item.packet, item.time_ns, item.from_client, item.reset, item.refused, item.silent)
+
+
+def in_batches(batches: list[list[Piece]], chance: random.Random, options: ReadOptions = OPTIONS) -> list[Row]:
+    """Read each batch by one reader or in splits, from the pickled state after the previous batch."""
+    out: list[Row] = []
+    ending: list[Row] = []
+    frames, data, streams = 0, pickle.dumps(Reader(options).state()), dict[int, Stream]()
+    for batch in batches:
+        state: State = pickle.loads(data)
+        if chance.random() < 0.5:
+            reader = Reader(options, state)
+            reader.begin_file()
+            rows = by_reader(reader, batch, frames)
+            data, streams = pickle.dumps(reader.state()), streams | pickle.loads(pickle.dumps(reader.streams))
+            frames += sum(row[0] == "frame" for row in rows)
+            ending = reader_rows(reader.end(), reader.notes, frames)
+        else:
+            result = apart(batch, options, earlier_packets(state, frames, streams))
+            joined = result.merged_splits.ending
+            size = len(joined.extra)
+            rows, ending = result.rows[: len(result.rows) - size], result.rows[len(result.rows) - size :]
+            frames = joined.first_number - 1
+            data, streams = pickle.dumps(result.state), {one.number: one for one in result.merged_splits.streams}
+        out += rows
+    return out + ending
+
+
+def by_reader(reader: Reader, pieces: list[Piece], frames: int) -> list[Row]:
+    rows: list[Row] = []
+    for piece in pieces:
+        for records in piece.records:
+            found = reader.take(records)
+            rows += reader_rows(found, reader.notes, frames)
+            frames += len(found)
+        rows += [plain(replace(note, packet=reader.packet)) for note in piece.notes]
+    return rows
+
+
+def reader_rows(places: Places, notes: Sequence[tuple[int, Any]], frames: int) -> list[Row]:
+    keyed = [((row, 1), _row(places, row, frames + row + 1)) for row in range(len(places))]
+    keyed += [((row, 0), plain(item)) for row, item in notes]
+    return [one for _, one in sorted(keyed, key=lambda entry: entry[0])]
 
 
 def expected(files: Sequence[bytes], options: ReadOptions = OPTIONS) -> tuple[list[Row], list[Row]]:
@@ -257,6 +319,16 @@ class Storm:
         return out.getvalue()
 
 
+def parts(storm: Storm, bounds: Sequence[int]) -> list[bytes]:
+    """Return the packets between these bounds as parts of a recording."""
+    out = []
+    for start, end in itertools.pairwise(bounds):
+        part = Storm(0, 0, storm.weather)
+        part.packets = storm.packets[start:end]
+        out.append(part.capture())
+    return out
+
+
 class Life:
     """Return one connection: handshake, traffic, an end."""
 
@@ -355,6 +427,24 @@ def test_any_traffic_cut_anywhere(weather: str, most: int) -> None:
     check([storm.capture()], sizes(most, most))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("weather", WEATHERS)
+@pytest.mark.parametrize("most", [3, 15, 60, 400])
+def test_batches_of_splits_continue_the_state_of_a_reader(weather: str, most: int) -> None:
+    """A batch may end within a frame, a segment queue or a handshake."""
+    chance = random.Random(most)
+    storm = Storm(list(WEATHERS).index(weather) * 10 + most, 300, WEATHERS[weather])
+    for _ in range(3):
+        cuts = (chance.randrange(len(storm.packets)) for _ in range(chance.randrange(1, 6)))
+        files = parts(storm, sorted({0, *cuts, len(storm.packets)}))
+        rows, _ = expected(files)
+        batches = itertools.groupby(binary_array(files, sizes(most, most)), lambda piece: piece.part)
+        found = in_batches([list(batch) for _, batch in batches], chance)
+        for number, (mine, theirs) in enumerate(zip(found, rows)):
+            assert mine == theirs, number
+        assert len(found) == len(rows)
+
+
 def test_a_split_misled_by_frames_in_payloads_is_read_again() -> None:
     """A split that begins inside such a payload finds frames in it; the true state shows that they are not frames."""
     inner = b"".join(push_send_receipt(1, number, 77, number, 0) for number in range(400))
@@ -379,14 +469,10 @@ def test_ordinary_traffic_is_not_read_again() -> None:
 
 def test_parts_of_a_recording_and_a_damaged_one(small_captures: Path) -> None:
     whole = Storm(7, 600, {"cut": 0.1})
-    parts = []
-    for start, end in ((0, 200), (200, 401), (401, 600)):
-        part = Storm(0, 0, {"cut": 0.1})
-        part.packets = whole.packets[start:end]
-        parts.append(part.capture())
-    parts[1] = parts[1][:-30]
+    files = parts(whole, (0, 200, 401, 600))
+    files[1] = files[1][:-30]
     for most in (10, 100, 1000):
-        check(parts, sizes(most, most))
+        check(files, sizes(most, most))
 
 
 def test_the_corpus_cut_anywhere(small_captures: Path) -> None:
