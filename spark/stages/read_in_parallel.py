@@ -18,7 +18,7 @@ Rules of this file
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -34,7 +34,14 @@ from pcli.spark.input.splits import Split, SplitEnd, corrected_splits
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.checkpoints import checkpoints_of
 from pcli.spark.stages.first_reading import OwnTables, correct_split, renumbered, stands
-from pcli.spark.stages.read_sequentially import Checkpoint, Counters, Keeps, ReadSplits, collection_disabled
+from pcli.spark.stages.read_sequentially import (
+    NOTHING_KEPT,
+    Checkpoint,
+    Counters,
+    Keeps,
+    ReadSplits,
+    collection_disabled,
+)
 from pcli.spark.stages.second_reading import ParseResult, parse_ending, parse_split
 from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
@@ -66,7 +73,7 @@ def read_in_parallel(
     engine: Engine,
     staging: Staging,
     *,
-    keeps: Keeps | None = None,
+    keeps: Keeps = NOTHING_KEPT,
     carried: Checkpoint | None = None,
     before: int = 0,
 ) -> ReadSplits | None:
@@ -81,10 +88,8 @@ def read_in_parallel(
     start = Checkpoint(Counters(), Reader(request.reading).state(), {}, {}) if carried is None else carried
     earlier = earlier_packets(start.reader, start.counters.frames, start.streams)
     edges = [one.edges for one in scanned]
-    counts = keeps.counts if keeps is not None else ()
-    context = context_of(
-        request.reading, edges, earlier, [sum(split.part < count for split in splits) for count in counts]
-    )
+    kept = [sum(split.part < count for split in splits) for count in keeps.counts]
+    context = context_of(request.reading, edges, earlier, kept)
     chained = _stitch(request, engine, splits, edges, context, earlier.connections)
     merged = merge_splits(context, edges, [split.part for split in splits], chained, earlier)
     items = [
@@ -92,26 +97,23 @@ def read_in_parallel(
         for number, (split, joined, one) in enumerate(zip(splits, merged.splits, scanned))
     ]
     sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
-    task = partial(_parse, request, required, staging, keeps is not None)
+    task = partial(_parse, request, required, staging, bool(keeps.counts))
     parsed = engine.map("parse", task, items, sizes=sizes)
     counters = _counters(start.counters, context, splits, merged, parsed)
-    unread = [entry.part for entry in _unread(recording.parts[start.counters.parts :], splits)]
-    number = before + len(splits) + len(unread)
-    parsed.append(parse_ending(required, staging, number, counters[-1].fed, recording.cluster, merged.ending))
-    _carry_times(parsed, start.counters.last_ns)
-    known = start.times | {packet: one.last_ns for packet, one in zip(context.packets[1:], scanned) if one.last_ns}
-    times = _PacketTimes(request, engine, splits, context.packets, known)
-    _look_up_times(times, parsed)
-    if keeps is not None:
-        for one in checkpoints_of(counts, request.reading, context, chained, merged, counters, times.of):
-            keeps.keep(one)
-    *whole, ending = (one.parts for one in parsed)
-    whole += [SplitParts(before + len(splits) + place, part) for place, part in enumerate(unread)]
+    parts = [one.parts for one in parsed]
+    parts += _unread(recording.parts[start.counters.parts :], splits, before + len(splits))
+    number, fed = before + len(parts), counters[-1].fed
+    ending = parse_ending(required, staging, number, fed, recording.cluster, merged.ending)
+    known = {packet: one.last_ns for packet, one in zip(context.packets[1:], scanned) if one.last_ns}
+    times = _PacketTimes(request, engine, splits, context.packets, start.times | known)
+    _add_times([*parsed, ending], start.counters.last_ns, times)
+    for checkpoint in checkpoints_of(keeps.counts, request.reading, context, chained, merged, counters, times.of):
+        keeps.keep(checkpoint)
     return ReadSplits(
-        sorted(whole, key=lambda one: one.part),
-        ending,
+        sorted(parts, key=lambda one: one.part),
+        ending.parts,
         dict(enumerate(merged.streams)),
-        _after(counters[-1], len(recording.parts), merged.ending, parsed[-1]),
+        _after(counters[-1], len(recording.parts), merged.ending, ending),
         {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read},
     )
 
@@ -158,10 +160,14 @@ def _parse(request: Request, required: RequiredData, staging: Staging, kept: boo
         return parse_split(request, required, staging, item.number, item.split, item.joined)
 
 
-def _unread(entries: Iterable[Entry], splits: Sequence[Split]) -> Iterator[Entry]:
-    """Return the files without splits: all their packets are outside the requested time range."""
+def _unread(entries: Iterable[Entry], splits: Sequence[Split], number: int) -> list[SplitParts]:
+    """Return an empty split for each file without splits, because its packets are outside the requested time range.
+
+    ``number`` is the number of the first of these splits.
+    """
     read = {split.part for split in splits}
-    return (entry for entry in entries if entry.part not in read)
+    parts = (entry.part for entry in entries if entry.part not in read)
+    return [SplitParts(place, part) for place, part in enumerate(parts, number)]
 
 
 def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
@@ -169,14 +175,21 @@ def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
     return [(split.end if split.end >= 0 else sizes[split.part]) - split.start for split in splits]
 
 
-def _carry_times(parsed: Sequence[ParseResult], last_ns: int) -> None:
-    """Set the time of events before a split's first frame to the time of the last frame in earlier splits.
+def _add_times(parsed: Sequence[ParseResult], last_ns: int, times: _PacketTimes) -> None:
+    """Add the times that were unknown in the splits of the events.
 
-    ``last_ns`` is the time of the last frame before the first split.
+    The last frame before an event may be in an earlier split; ``last_ns`` is the time of the last frame before all
+    splits. A note may refer to a packet of a different split, but only if packets were lost.
     """
+    found = times.of(event.item.packet for one in parsed for event in one.parts.placed_events if _timeless(event))
     for one in parsed:
         one.parts.placed_events = [
-            event if event.last_ns else replace(event, last_ns=last_ns) for event in one.parts.placed_events
+            replace(
+                event,
+                last_ns=event.last_ns or last_ns,
+                packet_ns=found.get(event.item.packet) if _timeless(event) else event.packet_ns,
+            )
+            for event in one.parts.placed_events
         ]
         last_ns = one.last_ns or last_ns
 
@@ -203,16 +216,6 @@ class _PacketTimes:
         for row, found in zip(rows, self._engine.map("times", partial(_times, self._request), items), strict=True):
             self._known.update((packet + starts[row], time_ns) for packet, time_ns in found.items())
         return {packet: self._known[packet] for packet in packets if packet in self._known}
-
-
-def _look_up_times(times: _PacketTimes, parsed: Sequence[ParseResult]) -> None:
-    """Look up packet times for notes that refer to other splits. Such notes exist only if packets were lost."""
-    found = times.of(event.item.packet for one in parsed for event in one.parts.placed_events if _timeless(event))
-    for one in parsed:
-        one.parts.placed_events = [
-            replace(event, packet_ns=found.get(event.item.packet)) if _timeless(event) else event
-            for event in one.parts.placed_events
-        ]
 
 
 def _timeless(event: PlacedEvent) -> bool:

@@ -34,6 +34,7 @@ from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, ReadCounts, SplitParts
 
 __all__ = [
+    "NOTHING_KEPT",
     "Checkpoint",
     "Counters",
     "Keeps",
@@ -94,6 +95,9 @@ class Keeps:
     """The function that is called with each state. The state must be pickled before the function returns."""
 
 
+NOTHING_KEPT: Final = Keeps((), lambda _: None)
+
+
 @dataclass(slots=True)
 class ReadSplits:
     """The result of reading a recording, or the files after a `Checkpoint`."""
@@ -114,7 +118,7 @@ def read_in_order(
     storage: PartStorage,
     *,
     on_bytes: Callable[[int, int], None],
-    keeps: Keeps | None = None,
+    keeps: Keeps = NOTHING_KEPT,
     carried: Checkpoint | None = None,
     before: int = 0,
 ) -> ReadSplits:
@@ -167,7 +171,7 @@ class _InOrder:
         """For each window, the number of its first packet and the times of its packets."""
         self._timed = 0
 
-    def read(self, on_bytes: Callable[[int, int], None], keeps: Keeps | None) -> ReadSplits:
+    def read(self, on_bytes: Callable[[int, int], None], keeps: Keeps) -> ReadSplits:
         """Read all remaining files."""
         out, done = self._out, 0
         for entry in self._recording.parts[out.counters.parts :]:
@@ -188,7 +192,7 @@ class _InOrder:
                     self._parser = self._next(entry.part)
             out.splits.append(self._parser.finish())
             out.counters.parts += 1
-            if keeps is not None and out.counters.parts in keeps.counts:
+            if out.counters.parts in keeps.counts:
                 keeps.keep(self._checkpoint())
         self._parser = self._next(out.counters.fed)
         self._add(self._reader.end(), _NOTHING)

@@ -96,16 +96,21 @@ def test_splits_equal_one_reader(tls, tmp_path):
         assert tables(tmp_path / f"inside-{number}", [inside], Apart(), split_bytes=size) == wanted, size
 
 
-def test_an_incremental_run_continues_an_encrypted_connection(tls, tmp_path):
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("engine", [InProcess, Apart])
+def test_an_incremental_run_continues_an_encrypted_connection(tls, tmp_path, inside, engine):
+    """The first of the files may contain the key log."""
     path, key_log, _ = tls
     packets = _packets(path.read_bytes())
     parts = [tmp_path / f"part-{number}.pcapng" for number in range(3)]
     for number, part in enumerate(parts):
-        part.write_bytes(_written(packets[number * 20 : number * 20 + 20]))
-    wanted = tables(tmp_path / "one", parts, InProcess(), key_log=key_log)
+        secrets = key_log if inside and not number else b""
+        part.write_bytes(_written(packets[number * 20 : number * 20 + 20], secrets))
+    more = {"key_log": b"" if inside else key_log}
+    wanted = tables(tmp_path / "one", parts, InProcess(), **more)
     assert len(wanted["frames"]) == 35
     for count in (1, 2, 3):
-        found = tables(tmp_path / "out", parts[:count], InProcess(), key_log=key_log, incremental=True)
+        found = tables(tmp_path / "out", parts[:count], engine(), incremental=True, split_bytes=3000, **more)
     assert found == wanted
 
 

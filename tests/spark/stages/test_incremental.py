@@ -22,6 +22,7 @@ from pcli.spark.engine import InProcess
 from pcli.spark.input import read_plan as plan_module
 from pcli.spark.request import Request
 from pcli.spark.stages import incremental, read_sequentially
+from pcli.spark.stages.kept_values import load
 from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
@@ -132,6 +133,41 @@ def test_new_files_are_read_in_a_task(tmp_path, parts, captures):
     equal(tmp_path / "out", tmp_path / "whole")
 
 
+def in_splits(captures, out, **more):
+    """Run in splits of 2,000 bytes; return the numbers of the files that were read in splits and by one task."""
+    engine, more = Apart(), {"only": MANY, "split_bytes": 2_000, "incremental": True} | more
+    analyze(Request((str(captures),), str(out), **more), engine)
+    scanned = {item[0].part for what, item in engine.items if what == "scan"}
+    return sorted(scanned), [len(item.parts) for what, item in engine.items if what == "read"]
+
+
+def test_large_new_files_are_read_in_splits(tmp_path, parts, captures):
+    """A late file is read from the state after the file before it."""
+    read = []
+    for batch in ([0, 1, 3], [2], [4]):
+        for number in batch:
+            shutil.copy2(parts[number], captures)
+        read.append(in_splits(captures, tmp_path / "out"))
+    assert read == [([0, 1, 2], []), ([2, 3], []), ([4], [])]
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+def test_splits_that_are_read_once_keep_their_numbers(tmp_path, parts, captures):
+    """The state contains no renumbering, which has one number for each frame."""
+    for part in parts:
+        shutil.copy2(part, captures)
+        assert not in_splits(captures, tmp_path / "out", only=("messages", "exchanges"))[1]
+    analyze(Request((str(captures),), str(tmp_path / "whole"), only=("messages", "exchanges")), InProcess())
+    equal(tmp_path / "out", tmp_path / "whole")
+    store = open_store(str(tmp_path / "out"))
+    [index] = (name for name in StoredTables(store).run.state if "/index-" in name)
+    [kept] = load(store.read(index), index).recordings.values()
+    shifts = [part.shift for split in kept.splits for some in split.tables.values() for part in some]
+    assert shifts
+    assert not any(shifts)
+
+
 def test_only_new_frames_are_observed(tmp_path, parts, captures, monkeypatch):
     """A run continues from the state of each group, also if a late file requires an earlier state."""
     observed = []
@@ -192,13 +228,14 @@ def test_nothing_new_changes_nothing(tmp_path, parts, captures, opened):
 
 
 @pytest.mark.slow
-def test_notes_have_the_times_of_packets_that_earlier_runs_have_read(tmp_path, captures, small_captures):
+@pytest.mark.parametrize("batch", [run, in_splits])
+def test_notes_have_the_times_of_packets_that_earlier_runs_have_read(tmp_path, captures, small_captures, batch):
     """Missing data is reported at the end of the recording; a run without new files does not change it."""
     folder = tmp_path / "parts"
     folder.mkdir()
     for part in cut(small_captures / "python" / "37-packets-lost.pcap", folder, 5):
         shutil.copy2(part, captures)
-        run(captures, tmp_path / "out", incremental=True)
+        batch(captures, tmp_path / "out", incremental=True)
         run(captures, tmp_path / "whole")
         equal(tmp_path / "out", tmp_path / "whole")
     kinds = StoredTables(str(tmp_path / "out")).read("gaps")["kind"].to_pylist()

@@ -85,15 +85,22 @@ class Result:
     rows: list[Row]
     merged_splits: MergedSplits
     orders: int
+    kept: int
+    """Number of rows of the splits up to the state."""
     state: State
-    """The state of a reader after the splits."""
+    """The state of a reader after these splits."""
 
 
 NOTHING = EarlierPackets()
 
 
-def apart(pieces: list[Piece], options: ReadOptions = OPTIONS, earlier: EarlierPackets = NOTHING) -> Result:
-    """Read each split alone, and merge them; all transferred values are pickled."""
+def apart(
+    pieces: list[Piece], options: ReadOptions = OPTIONS, earlier: EarlierPackets = NOTHING, kept: int = 0
+) -> Result:
+    """Read each split alone, and merge them; all transferred values are pickled.
+
+    The state after ``kept`` splits is kept.
+    """
     places: list[list[Places]] = []
     edges: list[SplitEdges] = []
     for index, piece in enumerate(pieces):
@@ -102,7 +109,7 @@ def apart(pieces: list[Piece], options: ReadOptions = OPTIONS, earlier: EarlierP
         for note in piece.notes:
             reader.note(note)
         edges.append(pickle.loads(pickle.dumps(reader.close())))
-    context = context_of(options, edges, earlier, [len(pieces)])
+    context = context_of(options, edges, earlier, [kept])
     keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {key: [] for key in earlier.connections}
     for index, one in enumerate(edges):
         for span in one.spans:
@@ -122,16 +129,18 @@ def apart(pieces: list[Piece], options: ReadOptions = OPTIONS, earlier: EarlierP
                 reread[done.key][split] = done
     merged_splits = merge_splits(context, edges, [piece.part for piece in pieces], list(chained.values()), earlier)
     starts = {stream.opening[0]: stream.number for stream in merged_splits.streams}
-    kept = [pickle.loads(state) for one in chained.values() for state in one.states if state]
-    for one in kept:
+    states = [pickle.loads(state) for one in chained.values() for state in one.states if state]
+    for one in states:
         one.connection.stream.number = starts[one.connection.stream.number]
-    state = reader_state(options, kept, sorted(starts), context.packets[-1], context.fed[-1])
-    return Result(rows_of(merged_splits, places), merged_splits, orders, state)
+    begun = sorted(born for born in starts if born <= context.packets[kept])
+    state = reader_state(options, states, begun, context.packets[kept], context.fed[kept])
+    rows = rows_of(merged_splits, places)
+    return Result([*itertools.chain(*rows)], merged_splits, orders, sum(map(len, rows[:kept])), state)
 
 
-def rows_of(merged_splits: MergedSplits, places: list[list[Places]]) -> list[Row]:
-    """Return the frames, notes and ends that the splits yield."""
-    out: list[Row] = []
+def rows_of(merged_splits: MergedSplits, places: list[list[Places]]) -> list[list[Row]]:
+    """Return the frames, notes and ends that each split and the end of the recording yield."""
+    out: list[list[Row]] = []
     for joined, mine in zip((*merged_splits.splits, merged_splits.ending), (*places, []), strict=True):
         turn = np.concatenate([np.zeros(0, np.int64), *(one.turn for one in mine)])
         stream = np.concatenate([np.zeros(0, np.int64), *(one.stream for one in mine)])
@@ -148,7 +157,7 @@ def rows_of(merged_splits: MergedSplits, places: list[list[Places]]) -> list[Row
             framed = isinstance(extra.item, CapturedFrame)
             keyed.append(((extra.turn, extra.place, False), plain(extra.item, number if framed else 0)))
         keyed.sort(key=lambda entry: entry[0])
-        out += [one for _, one in keyed]
+        out.append([one for _, one in keyed])
     return out
 
 
@@ -173,11 +182,14 @@ def plain(item: CapturedFrame | Note | StreamEnd, number: int = 0) -> Row:
 
 
 def in_batches(batches: list[list[Piece]], chance: random.Random, options: ReadOptions = OPTIONS) -> list[Row]:
-    """Read each batch by one reader or in splits, from the pickled state after the previous batch."""
+    """Read each batch by one reader or in splits, from the pickled state after the previous batch.
+
+    Splits may also contain the next batch, which is read again from the state before it.
+    """
     out: list[Row] = []
     ending: list[Row] = []
     frames, data, streams = 0, pickle.dumps(Reader(options).state()), dict[int, Stream]()
-    for batch in batches:
+    for batch, following in zip(batches, [*batches[1:], []], strict=True):
         state: State = pickle.loads(data)
         if chance.random() < 0.5:
             reader = Reader(options, state)
@@ -187,12 +199,12 @@ def in_batches(batches: list[list[Piece]], chance: random.Random, options: ReadO
             frames += sum(row[0] == "frame" for row in rows)
             ending = reader_rows(reader.end(), reader.notes, frames)
         else:
-            result = apart(batch, options, earlier_packets(state, frames, streams))
-            joined = result.merged_splits.ending
-            size = len(joined.extra)
-            rows, ending = result.rows[: len(result.rows) - size], result.rows[len(result.rows) - size :]
-            frames = joined.first_number - 1
-            data, streams = pickle.dumps(result.state), {one.number: one for one in result.merged_splits.streams}
+            pieces = [*batch, *(following if chance.random() < 0.5 else ())]
+            result = apart(pieces, options, earlier_packets(state, frames, streams), len(batch))
+            rows, ending = result.rows[: result.kept], result.rows[result.kept :]
+            frames += sum(row[0] == "frame" for row in rows)
+            count = result.state.fast.tcp.table.count
+            data, streams = pickle.dumps(result.state), dict(enumerate(result.merged_splits.streams[:count]))
         out += rows
     return out + ending
 
