@@ -7,7 +7,8 @@ printed separately; rates apply to the bytes above 5 MB. The issue's figures are
 prints four TCP fields (`-d tcp.port==6650,data -T fields …`); it has no Pulsar dissector here and does much less than
 pcli. The ratios to the goals are printed (1.00: reached). The goals were set on a machine with a known rate of tshark
 (TSHARK); ``scaled`` ratios take tshark's rate in this run into account. The cheaper of two runs is used, because other
-load on the machine increases CPU seconds. ``--parts engines`` compares RDDs with Spark Connect.
+load on the machine increases CPU seconds. ``--parts engines`` compares RDDs with Spark Connect. ``--parts batch`` runs
+two incremental runs: on a file of --size, and on further files with --large bytes.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Bench:
 
     def tables(self, capture: Capture, only: str) -> Cost:
         """Run in one process; all tables if ``only`` is empty."""
-        return self._pcli("analyze", capture, ["--only", only] if only else [])
+        return self._pcli("analyze", capture, _only(only))
 
     def spark(self, capture: Capture, cores: int = 2) -> Cost:
         """Run on Spark with this number of cores; return the cheapest of several runs."""
@@ -228,6 +229,31 @@ def _scaling(bench: Bench, two: Cost | None, fixed: Cost) -> None:
         print("  scaling: the start took longer than the whole; others use this machine, or --large is too small")
 
 
+def batches(bench: Bench) -> None:
+    """Print the cost of two incremental runs on one folder."""
+    size, large = bench.sizes
+    print(f"\nspark-analyze --incremental, u200: a file of {size / 1e6:,.0f} MB, then files of {large / 1e6:,.0f} MB")
+    load = bench.folder / f"rotated-{size}-{large}"
+    first, *others = write_load(replace(WORKLOADS["u200"], size=size + large, rotate=size), load)
+    for only, cores in ((TABLES, 1), (TABLES, 2), ("", 2)):
+        with tempfile.TemporaryDirectory(dir=bench.folder) as folder:
+            captures = Path(folder) / "captures"
+            captures.mkdir()
+            words = [str(captures), "-o", f"{folder}/out", "--incremental", "--master", f"local[{cores}]"]
+            for batch in ([first], others):
+                for path in batch:
+                    (captures / path.name).hardlink_to(path)
+                cost = cost_of([sys.executable, "-m", "pcli.cli", "spark-analyze", *words, *_only(only)])
+                megabytes = sum(path.stat().st_size for path in batch) / 1e6
+                print(f"  local[{cores}] {only or 'all tables':20} {megabytes:9,.0f} MB {cost.cpu:7.1f} CPU s"
+                      f" {cost.wall:7.1f} s {cost.worker_mb:8,.0f} MB of a worker")  # fmt: skip
+    shutil.rmtree(load)
+
+
+def _only(tables: str) -> list[str]:
+    return ["--only", tables] if tables else []
+
+
 def engines(bench: Bench) -> None:
     """Compare the RDDs of a local Spark with a Spark Connect server that starts and ends with each run."""
     print(f"\nspark-analyze --only {TABLES}, u200: local[2] and a Spark Connect server, medians of {ENGINE_RUNS} runs")
@@ -273,7 +299,7 @@ def main() -> None:
     parser.add_argument("--large", type=bytes_of, default=bytes_of("400MB"))
     parser.add_argument("--workloads", default="u200,u1k,b200")
     parser.add_argument("--folder", type=Path, help="where captures are kept from run to run")
-    parser.add_argument("--parts", default="process,tables,spark", help="which of these, and engines")
+    parser.add_argument("--parts", default="process,tables,spark", help="which of these, engines and batch")
     options = parser.parse_args()
     names = options.workloads.split(",")
     with tempfile.TemporaryDirectory() as folder:
@@ -281,7 +307,11 @@ def main() -> None:
             options.folder.mkdir(parents=True, exist_ok=True)
         bench = Bench(options.folder or Path(folder), (options.size, options.large))
         parts = {"process": lambda: one_process(bench, names), "tables": lambda: apart(bench)}
-        parts |= {"spark": lambda: on_spark(bench, names), "engines": lambda: engines(bench)}
+        parts |= {
+            "spark": lambda: on_spark(bench, names),
+            "engines": lambda: engines(bench),
+            "batch": lambda: batches(bench),
+        }
         for word in options.parts.split(","):
             parts[word]()
 
