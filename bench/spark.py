@@ -87,7 +87,7 @@ class Bench:
 
     def tables(self, capture: Capture, only: str) -> Cost:
         """Run in one process; all tables if ``only`` is empty."""
-        return self._pcli("analyze", capture, _only(only))
+        return self._pcli("analyze", capture, ["--only", only] if only else [])
 
     def spark(self, capture: Capture, cores: int = 2) -> Cost:
         """Run on Spark with this number of cores; return the cheapest of several runs."""
@@ -230,28 +230,31 @@ def _scaling(bench: Bench, two: Cost | None, fixed: Cost) -> None:
 
 
 def batches(bench: Bench) -> None:
-    """Print the cost of two incremental runs on one folder."""
-    size, large = bench.sizes
-    print(f"\nspark-analyze --incremental, u200: a file of {size / 1e6:,.0f} MB, then files of {large / 1e6:,.0f} MB")
-    load = bench.folder / f"rotated-{size}-{large}"
-    first, *others = write_load(replace(WORKLOADS["u200"], size=size + large, rotate=size), load)
-    for only, cores in ((TABLES, 1), (TABLES, 2), ("", 2)):
+    """Print the cost of two incremental runs on one recording."""
+    print(f"\nspark-analyze --incremental --only {TABLES}, u200: two files of a recording, one in each run")
+    load = bench.folder / "rotated"
+    first, *others = write_load(replace(WORKLOADS["u200"], size=sum(bench.sizes), rotate=bench.sizes[0]), load)
+    files = (first, _joined(others, load / "large.pcap"))
+    for cores in (1, 2):
         with tempfile.TemporaryDirectory(dir=bench.folder) as folder:
-            captures = Path(folder) / "captures"
-            captures.mkdir()
-            words = [str(captures), "-o", f"{folder}/out", "--incremental", "--master", f"local[{cores}]"]
-            for batch in ([first], others):
-                for path in batch:
-                    (captures / path.name).hardlink_to(path)
-                cost = cost_of([sys.executable, "-m", "pcli.cli", "spark-analyze", *words, *_only(only)])
-                megabytes = sum(path.stat().st_size for path in batch) / 1e6
-                print(f"  local[{cores}] {only or 'all tables':20} {megabytes:9,.0f} MB {cost.cpu:7.1f} CPU s"
-                      f" {cost.wall:7.1f} s {cost.worker_mb:8,.0f} MB of a worker")  # fmt: skip
+            words = ["-o", f"{folder}/out", "--only", TABLES, "--incremental", "--master", f"local[{cores}]"]
+            for count in (1, 2):
+                captures = map(str, files[:count])
+                cost = cost_of([sys.executable, "-m", "pcli.cli", "spark-analyze", *captures, *words])
+                megabytes = files[count - 1].stat().st_size / 1e6
+                print(f"  local[{cores}] {megabytes:9,.0f} MB {cost.cpu:7.1f} CPU s {cost.wall:7.1f} s"
+                      f" {cost.worker_mb:8,.0f} MB of a worker")  # fmt: skip
     shutil.rmtree(load)
 
 
-def _only(tables: str) -> list[str]:
-    return ["--only", tables] if tables else []
+def _joined(paths: list[Path], target: Path) -> Path:
+    """Write the packets of pcap files to one file, and return it."""
+    with target.open("wb") as out:
+        for path in paths:
+            with path.open("rb") as file:
+                file.seek(24 if out.tell() else 0)
+                shutil.copyfileobj(file, out)
+    return target
 
 
 def engines(bench: Bench) -> None:

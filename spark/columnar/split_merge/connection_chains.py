@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pcli.codec.capture.flows import Connection
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.codec.capture.reading import ReadOptions
+from pcli.codec.capture.recent_packets import HISTORY
 from pcli.spark.columnar.split_merge.connection_state import (
     apply_true_state,
     direction_of,
@@ -159,6 +160,7 @@ def chain(
         out.streams[carried.connection.stream.number] = carried.connection.stream
     for split, span in spans:
         _keep_states(out, context, split, carried)
+        carried.recent = [one for one in carried.recent if one[0] >= context.fed[split] - HISTORY]
         done = reread.get(split)
         if done is not None:
             out.extra += done.extra
