@@ -20,9 +20,8 @@ Rules of this file
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 from itertools import takewhile
 from typing import Any, Final
@@ -34,20 +33,18 @@ from pcli.codec.errors import LocalError
 from pcli.spark.columnar.observation.connection_ties import merge_ties
 from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine
-from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered, splits_of
+from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_lifecycles import KeptLifecycles
 from pcli.spark.stages.kept_observations import KeptObservations
 from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
-from pcli.spark.stages.kept_values import dump, load, load_kept
+from pcli.spark.stages.kept_values import dump, load
 from pcli.spark.stages.merge_lifecycles import SMALL
-from pcli.spark.stages.read_in_parallel import read_in_parallel
-from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter, tables_of
-from pcli.spark.stages.read_sequentially import Checkpoint, Keeps, ReadSplits, read_in_order
+from pcli.spark.stages.read_new_files import Start, read_from
+from pcli.spark.stages.read_recording import ReadRecording, as_read, tables_of
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.data_files import Staging, write_bytes
 from pcli.spark.tables.run_commit import STATE, OpenRun
-from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
@@ -239,8 +236,8 @@ def read_new(
                 "it is missing: omit --incremental to write tables of the existing files"
             )
     before = [split for split in old.splits if split.part < at]
-    start = _Start(at, old.checkpoints[at] if at else "", len(before))
-    read, checkpoints = _read_from_start(recording, request, required, engine, staging, start)
+    start = Start(at, old.checkpoints[at] if at else "", len(before), _CHECKPOINTS)
+    read, checkpoints = read_from(start, recording, request, required, engine, staging)
     read.splits = [*(_with_streams(split, read.streams) for split in before), *read.splits]
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
     checkpoints |= {count: name for count, name in old.checkpoints.items() if count <= at}
@@ -280,104 +277,6 @@ def _distant(counts: Iterable[int], entries: Sequence[Entry], horizon_s: float) 
         if within and times[count] + step_ns <= times[found[-1]]:
             found.append(count)
     return found[::-1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """The position from which a recording is read further."""
-
-    parts: int
-    """Number of captures before the position."""
-    checkpoint: str
-    """Name of the file with the reader's state; empty at the beginning."""
-    splits: int
-    """Number of splits of these captures."""
-
-    def carried(self, store: Store) -> Checkpoint | None:
-        """Return the state, or None at the beginning."""
-        carried: Checkpoint | None = load_kept(store, self.checkpoint) if self.checkpoint else None
-        return carried
-
-
-_Read = tuple[ReadSplits, dict[int, str]]
-"""A result, and the new files with the reader's state, by the number of captures read before the state was kept."""
-
-
-def _read_from_start(
-    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging, start: _Start
-) -> _Read:
-    """Read the captures after a position, in splits if they are larger than a split and an engine can read splits."""
-    new = recording.parts[start.parts :]
-    if not engine.apart or not new:
-        on_bytes = progress_reporter(engine, new, start.parts)
-        return _read_in_order(request, required, staging, start, recording, on_bytes)
-    size = sum(entry.found.size for entry in new)
-    read = None
-    if size > request.split_bytes and not request.key_log:
-        read = _read_in_parallel(recording, request, required, engine, staging, start)
-    if read is None:
-        task = partial(_read_in_order, request, required, staging, start)
-        [read] = engine.map("read", task, [recording], sizes=[size])
-    return read
-
-
-def _read_in_order(
-    request: Request,
-    required: RequiredData,
-    staging: Staging,
-    start: _Start,
-    recording: Recording,
-    on_bytes: Callable[[int, int], None] | None = None,
-) -> _Read:
-    """Read captures by one reader. ``on_bytes`` is that of `read_in_order`."""
-    keeps, checkpoints = _keeps(recording, staging, start)
-    read = read_in_order(
-        recording,
-        request,
-        required,
-        PartStorage(staging),
-        on_bytes=on_bytes or (lambda _part, _done: None),
-        keeps=keeps,
-        carried=start.carried(staging.store),
-        before=start.splits,
-    )
-    return read, checkpoints
-
-
-def _read_in_parallel(
-    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging, start: _Start
-) -> _Read | None:
-    """Read captures in splits. Return None if there is only one split, or if TLS is decrypted."""
-    splits = splits_of(
-        recording.parts[start.parts :], split=request.split_bytes, since_ns=request.since_ns, until_ns=request.until_ns
-    )
-    carried = start.carried(staging.store) if len(splits) > 1 else None
-    if len(splits) < 2 or (carried is not None and carried.decrypts()):
-        return None
-    keeps, checkpoints = _keeps(recording, staging, start)
-    read = read_in_parallel(
-        replace(recording, splits=splits),
-        request,
-        required,
-        engine,
-        staging,
-        keeps=keeps,
-        carried=carried,
-        before=start.splits,
-    )
-    return None if read is None else (read, checkpoints)
-
-
-def _keeps(recording: Recording, staging: Staging, start: _Start) -> tuple[Keeps, dict[int, str]]:
-    """Return the states to keep, and the files with these states, which are added later."""
-    last = len(recording.parts)
-    checkpoints: dict[int, str] = {}
-
-    def keep(checkpoint: Checkpoint) -> None:
-        name = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", dump(checkpoint))
-        checkpoints[checkpoint.counters.parts] = name
-
-    return Keeps(range(max(start.parts, last - _CHECKPOINTS) + 1, last + 1), keep), checkpoints
 
 
 def is_unchanged(run: OpenRun, kept: IncrementalState) -> bool:

@@ -16,7 +16,7 @@ from pcli.spark.columnar.observation import observe_group
 from pcli.spark.columnar.observation.consumer_table import FinalConsumer
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
-from pcli.spark.stages import incremental, kept_values, observe_connections
+from pcli.spark.stages import incremental, kept_values, observe_connections, read_new_files
 from pcli.spark.stages.incremental import IncrementalState
 
 
@@ -48,7 +48,7 @@ def test_the_state_of_every_capture_is_loaded(tmp_path, small_captures, monkeypa
         loaded.append(type(kept_values.load(data, "here")))
         return data
 
-    for module in (incremental, observe_connections):
+    for module in (incremental, observe_connections, read_new_files):
         monkeypatch.setattr(module, "dump", checked)
     names = [path for path in sorted(small_captures.rglob("*")) if path.suffix in (".pcap", ".pcapng")]
     for number, path in enumerate(names):
