@@ -288,7 +288,8 @@ class _Run:
 
     def _merge_final_files(self, merged: MergedLifecycles) -> None:
         """Merge the files with final rows if there are many. The files of this run are merged by a later run."""
-        for name, files in self._kept.final_files.items():
+        for name in sorted(merged.replaced.keys() & self._kept.final_files.keys()):
+            files = self._kept.final_files[name]
             found = merge_files(self._engine, self._staging, part_number(self._place, 0), files)
             merged.made += found.made
             merged.replaced[name] += found.replaced

@@ -368,6 +368,16 @@ def test_several_clusters(tmp_path, parts, captures, small_captures):
     equal(tmp_path / "out", tmp_path / "whole")
 
 
+@pytest.mark.parametrize("only", ["messages", "permits", "connections"])
+def test_a_single_table(tmp_path, parts, captures, only):
+    for number in (2, 4):
+        for part in parts[:number]:
+            shutil.copy2(part, captures)
+        for out, incremental in (("out", True), ("whole", False)):
+            analyze(Request((str(captures),), str(tmp_path / out), only=(only,), incremental=incremental), InProcess())
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
 def test_other_options_are_refused(tmp_path, parts, captures):
     shutil.copy2(parts[0], captures)
     run(captures, tmp_path / "out", incremental=True)
