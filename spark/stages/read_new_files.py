@@ -1,7 +1,7 @@
 """Reading of the new files of a recording, from the reader's state after the earlier files.
 
-The new files are read in splits if they are larger than a split, and otherwise by one task: the reading in splits needs
-more CPU time. Decrypted TLS is read by one task, as in `read_recording`.
+The new files are read in splits if they are larger than a split, and otherwise by one task, because each stage of the
+reading in splits has a fixed cost. Decrypted TLS is read by one task, as in `read_recording`.
 """
 
 from __future__ import annotations

@@ -373,8 +373,9 @@ def test_a_single_table(tmp_path, parts, captures, only):
     for number in (2, 4):
         for part in parts[:number]:
             shutil.copy2(part, captures)
-        for out, incremental in (("out", True), ("whole", False)):
-            analyze(Request((str(captures),), str(tmp_path / out), only=(only,), incremental=incremental), InProcess())
+        for out in ("out", "whole"):
+            request = Request((str(captures),), str(tmp_path / out), only=(only,), incremental=out == "out")
+            analyze(request, InProcess())
     equal(tmp_path / "out", tmp_path / "whole")
 
 
