@@ -70,6 +70,16 @@ def proxy(
             help="Inject faults into the byte stream: latency=50ms jitter=20ms. Repeatable.",
         ),
     ] = None,
+    control: Annotated[
+        int | None,
+        typer.Option(
+            "--control",
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Change faults at run time over HTTP, with the API of Toxiproxy, on this port of 127.0.0.1.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Seed of the random choices of --bytes.")
     ] = None,
@@ -100,7 +110,8 @@ def proxy(
     pcli proxy --listen 6660 --to pulsar+ssl://broker:6651 --tls-trust ca.pem
 
     The actions of a fault are drop, delay, duplicate, reorder, corrupt, error (error=TopicNotFound) and close. The
-    words of --bytes are latency, jitter, bandwidth, slice, gap, reset, probability and from. See docs/proxy.md.
+    words of --bytes are latency, jitter, bandwidth, slice, gap, reset, limit_data, timeout, reset_peer, slow_close,
+    probability and from. See docs/proxy.md.
     """
     from pcli.cli.common.connection_options import security
 
@@ -114,6 +125,7 @@ def proxy(
             "http_listen": http_listen,
             "http_to": http_to,
             "capture": write or None,
+            "control": control,
             "seed": seed,
             "listen_cert": listen_cert,
             "listen_key": listen_key,
@@ -159,7 +171,8 @@ def _run(
         on_note=say,
     )
     with proxy:
-        urls = {"service_url": proxy.service_url, **({"http_url": proxy.http_url} if proxy.http_url else {})}
+        more = {"http_url": proxy.http_url, "control_url": proxy.control_url}
+        urls = {"service_url": proxy.service_url, **{name: url for name, url in more.items() if url}}
         print_urls("proxy", {**urls, "pid": os.getpid()}, json=json)
         if doctor is not None:
             doctor.watch(stop)

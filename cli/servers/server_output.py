@@ -39,6 +39,7 @@ def print_urls(name: str, urls: dict[str, Any], *, json: bool) -> None:
             ("http_url", "web service URL"),
             ("service_url_tls", f"{name} service URL"),
             ("http_url_tls", "web service URL"),
+            ("control_url", "control URL"),
         ):
             if urls.get(key):
                 write_line(f"{title:<{len(name) + 14}}{urls[key]}")

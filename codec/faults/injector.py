@@ -35,6 +35,8 @@ class Step:
     data: bytearray
     cut: bool = False
     """Whether to cut the connection without forwarding anything."""
+    reset: bool = True
+    """Whether a cut is a TCP reset. Otherwise both sides receive the end of the stream."""
 
 
 class _Direction:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -56,6 +56,7 @@ class Proxy:
         advertised_address: str = "",
         http_listen: int | None = None,
         http_to: str = "",
+        control: int | None = None,
         security: Security | None = None,
         listen_cert: str = "",
         listen_key: str = "",
@@ -74,6 +75,7 @@ class Proxy:
           host in the URLs that clients receive
         - ``insecure``: permit other addresses than loopback, because the proxy does not authenticate clients
         - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service; None for no HTTP
+        - ``control``: a port on 127.0.0.1 over which faults can be changed at run time; None for none
         - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty for no TLS
         - ``key_log``: path of a file to which the secrets of all TLS connections are appended; empty for none
         - ``capture``: path of a pcapng file for all bytes of all client connections
@@ -93,11 +95,11 @@ class Proxy:
                 f"address {bind or '(all)'}: other hosts could use the broker through the proxy, which does not "
                 "authenticate clients; accept this with --insecure (insecure=True)"
             )
-        for port in (listen, http_listen or 0):
+        for port in (listen, http_listen or 0, control or 0):
             if not 0 <= port <= 65535:
                 raise LocalError(f"port {port}: write a number from 0 to 65535")
         self._listen, self._bind, self._advertised = listen, bind, advertised_address
-        self._http_listen = http_listen
+        self._http_listen, self._control = http_listen, control
         self._security = security or Security()
         self._listen_cert, self._listen_key = listen_cert, listen_key
         self._key_log = key_log
@@ -118,6 +120,8 @@ class Proxy:
         """The service URL for clients, ``pulsar://host:port``; empty before the start."""
         self.http_url = ""
         """The URL for HTTP, ``http://host:port``; empty without HTTP."""
+        self.control_url = ""
+        """The URL of the control port; empty without one."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
@@ -190,10 +194,30 @@ class Proxy:
         )
         try:
             self._open(listener, broker_tls, stack)
-            ready.set_result(None)
-            await self._over.wait()
+            async with self._controlled(listener):
+                ready.set_result(None)
+                await self._over.wait()
         finally:
             await listener.stop()
+
+    @asynccontextmanager
+    async def _controlled(self, listener: Listener) -> AsyncIterator[None]:
+        """Serve the control port, if there is one."""
+        if self._control is None:
+            yield
+            return
+        from pcli.codec.faults import Faults
+        from pcli.replay.proxy.control import ControlPort, serving
+
+        def use_faults() -> None:
+            if listener.injector is None:
+                listener.injector = self._injector()
+            else:
+                listener.injector.faults = Faults(self.faults)
+
+        port = ControlPort(listener, str(self._to), self.faults, use_faults)
+        async with serving(port.app, self._control) as self.control_url:
+            yield
 
     def _open(self, listener: Listener, broker_tls: ssl.SSLContext | None, stack: ExitStack) -> None:
         """Open the ports and the capture.

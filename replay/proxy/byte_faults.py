@@ -1,4 +1,4 @@
-"""Network faults: latency, jitter, bandwidth limits, slices and resets. They correspond to Toxiproxy's toxics.
+"""Network faults: delays, bandwidth limits, slices, outages and ends of connections, as the toxics of Toxiproxy.
 
 A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms from=broker``. Times are written as
 ``250us``, ``50ms`` or ``1.5s``; sizes are written as a number of bytes, ``64K`` or ``1M``. Rules of this file:
@@ -7,8 +7,11 @@ A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms 
    caller passes the random numbers. Bytes are neither lost nor reordered, because the connection is a TCP stream.
 2. Each chunk of bytes that is read is delayed by the latency, plus or minus a random time up to the jitter. Each slice,
    and each part that a bandwidth limit creates, is a separate write.
-3. The connection is reset after the number of bytes in ``reset`` and before the next byte is sent.
-4. The caller passes the time in nanoseconds since 1970, like the steps of codec.faults.
+3. The connection is reset after the number of bytes in ``reset`` and before the next byte is sent. ``limit_data`` ends
+   it in the same place without a reset. ``reset_peer`` resets it after a time.
+4. ``timeout`` withholds all bytes and ends the connection after a time; with ``0ms``, it does not end. The bytes are
+   forwarded if the fault is removed; Toxiproxy discards them. ``slow_close`` delays the end of the stream.
+5. The caller passes the time in nanoseconds since 1970, like the steps of codec.faults.
 """
 
 from __future__ import annotations
@@ -65,10 +68,16 @@ _WORDS: Final[dict[str, Callable[[str], int | float | str]]] = {
     "slice": _size,
     "gap": _time,
     "reset": _size,
+    "limit_data": _size,
+    "timeout": _time,
+    "reset_peer": _time,
+    "slow_close": _time,
     "probability": _probability,
     "from": _side,
 }
-_ACTIONS: Final = ("latency", "jitter", "bandwidth", "slice", "reset")
+_ACTIONS: Final = (
+    "latency", "jitter", "bandwidth", "slice", "reset", "limit_data", "timeout", "reset_peer", "slow_close",
+)  # fmt: skip
 
 
 class ByteFault:
@@ -81,11 +90,15 @@ class ByteFault:
         "gap",
         "jitter",
         "latency",
+        "limit_data",
         "probability",
         "reset",
+        "reset_peer",
         "seen",
         "side",
         "slice",
+        "slow_close",
+        "timeout",
     )
 
     def __init__(self, words: str) -> None:
@@ -108,6 +121,14 @@ class ByteFault:
         """Delay between two slices in nanoseconds."""
         self.reset = int(values.get("reset", 0))
         """Number of bytes before the reset, or 0 if there is no reset."""
+        self.limit_data = int(values.get("limit_data", 0))
+        """Number of bytes before the end of the stream, or 0 if there is no limit."""
+        self.timeout = int(values.get("timeout", -1))
+        """Time in nanoseconds after which the connection, whose bytes are withheld, ends; 0 for never, -1 for none."""
+        self.reset_peer = int(values.get("reset_peer", -1))
+        """Time in nanoseconds after which the connection is reset; -1 for never."""
+        self.slow_close = int(values.get("slow_close", 0))
+        """Delay of the end of the stream in nanoseconds."""
         self.probability = float(values.get("probability", 1))
         self.side = str(values.get("from", ""))
         """The sender whose bytes are affected: client or broker; empty for both."""
@@ -115,6 +136,9 @@ class ByteFault:
         """Number of connections so far."""
         self.fired = 0
         """Number of connections that the fault applied to."""
+
+    def __str__(self) -> str:
+        return self._words
 
     def draws(self, random: Random) -> bool:
         """Count a new connection and return whether the fault applies to it."""
@@ -142,7 +166,18 @@ class TrafficShaper:
     """The faults in one direction of one connection."""
 
     def __init__(self, faults: Iterable[ByteFault], random: Random) -> None:
-        self._active_faults = [_ActiveFault(fault, random) for fault in faults]
+        self._random = random
+        self._active_faults: list[_ActiveFault] = []
+        self.update(faults)
+
+    def update(self, faults: Iterable[ByteFault]) -> None:
+        """Replace the faults. A fault that remains keeps its state, such as its number of bytes."""
+        known = {active.fault: active for active in self._active_faults}
+        self._active_faults = [known.get(fault) or _ActiveFault(fault, self._random) for fault in faults]
+        self.withholds = any(active.fault.timeout >= 0 for active in self._active_faults)
+        """Whether no bytes are forwarded."""
+        self.slow_close = sum(active.fault.slow_close for active in self._active_faults)
+        """Delay of the end of the stream in nanoseconds."""
 
     def feed(self, step: Step) -> list[Step]:
         """Split the bytes of a step into the steps in which they are sent. Return these steps with their times."""
@@ -155,32 +190,38 @@ class TrafficShaper:
 class _ActiveFault:
     """One fault in one direction."""
 
-    __slots__ = ("_fault", "_next_free_ns", "_part", "_random", "_until_reset")
+    __slots__ = ("_next_free_ns", "_part", "_random", "_until_end", "fault")
 
     def __init__(self, fault: ByteFault, random: Random) -> None:
-        self._fault = fault
+        self.fault = fault
         self._random = random
         self._next_free_ns = 0
         """The earliest time for the next bytes."""
-        self._until_reset = fault.reset
+        self._until_end = min((size for size in (fault.reset, fault.limit_data) if size), default=0)
+        """Number of bytes before the connection ends, if there is a limit."""
         sizes = [size for size in (fault.slice, -(-fault.bandwidth // _PARTS)) if size]
         self._part = min(sizes, default=0)
 
     def feed(self, step: Step) -> Iterator[Step]:
-        fault, data = self._fault, step.data
+        fault, data = self.fault, step.data
         due = step.due_ns + max(0, fault.latency + round(self._random.uniform(-fault.jitter, fault.jitter)))
         if step.cut:
-            yield Step(max(due, self._next_free_ns), step.to_broker, bytearray(), cut=True)
+            yield Step(max(due, self._next_free_ns), step.to_broker, bytearray(), cut=True, reset=step.reset)
             return
-        size = self._part or len(data)
+        size, limited = self._part or len(data), bool(fault.reset or fault.limit_data)
         for start in range(0, len(data), size):
             part = data[start : start + size]
-            if fault.reset:
-                part = part[: self._until_reset]
-                self._until_reset -= len(part)
+            if limited:
+                part = part[: self._until_end]
+                self._until_end -= len(part)
             due = max(due, self._next_free_ns) + (len(part) * 1_000 * _MS // fault.bandwidth if fault.bandwidth else 0)
             self._next_free_ns = due + fault.gap
             yield Step(due, step.to_broker, part)
-            if fault.reset and start + len(part) < len(data) and not self._until_reset:
-                yield Step(due, step.to_broker, bytearray(), cut=True)
+            if limited and start + len(part) < len(data) and not self._until_end:
+                yield Step(due, step.to_broker, bytearray(), cut=True, reset=self._resets())
                 return
+
+    def _resets(self) -> bool:
+        """Return whether the limit that was reached resets the connection."""
+        fault = self.fault
+        return bool(fault.reset) and not 0 < fault.limit_data < fault.reset

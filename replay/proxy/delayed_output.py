@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.faults import Step
@@ -28,14 +29,21 @@ _STEP: Final = 200
 """Overhead of a step in bytes. A slice of one byte consists almost entirely of overhead."""
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of the stream."""
+
+    due_ns: int
+
+
 class DelayedOutput:
     """One direction of one connection."""
 
     def __init__(
-        self, deliver: Callable[[bytes], None], finish: Callable[[], None], cut: Callable[[], None],
+        self, deliver: Callable[[bytes], None], finish: Callable[[], None], cut: Callable[[Step], None],
         hold: Callable[[int], None],
     ) -> None:  # fmt: skip
-        """``deliver`` forwards bytes, ``finish`` forwards the end of the stream, and ``cut`` resets the connection.
+        """``deliver`` forwards bytes, ``finish`` forwards the end of the stream, and ``cut`` ends the connection.
 
         ``hold(1)`` stops reading from the sender; ``hold(-1)`` allows it again.
         """
@@ -44,11 +52,16 @@ class DelayedOutput:
         self._finish = finish
         self._cut = cut
         self._hold = hold
-        self._steps: deque[Step | None] = deque()
-        """The waiting steps. None is the end of the stream."""
+        self._steps: deque[Step | _End] = deque()
+        """The waiting steps."""
         self._size = 0
         self._full = False
         self._timer: asyncio.TimerHandle | None = None
+
+    def shape(self, shaper: TrafficShaper | None) -> None:
+        """Apply other faults from now on. Waiting bytes keep their times, but are no longer withheld."""
+        self.shaper = shaper
+        self._run()
 
     def send(self, data: bytes) -> None:
         """Deliver bytes to which no fault applies."""
@@ -69,7 +82,7 @@ class DelayedOutput:
 
     def end(self) -> None:
         """End the stream after the waiting bytes."""
-        self._steps.append(None)
+        self._steps.append(_End(now_ns() + self.shaper.slow_close if self.shaper is not None else 0))
         self._run()
 
     def clear(self) -> None:
@@ -83,9 +96,9 @@ class DelayedOutput:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._steps:
+        while self._steps and not (self.shaper is not None and self.shaper.withholds):
             step = self._steps[0]
-            wait = 0 if step is None else step.due_ns - now_ns()
+            wait = step.due_ns - now_ns()
             if wait > 0:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1e9, self._run)
                 break
@@ -95,11 +108,11 @@ class DelayedOutput:
             self._full = False
             self._hold(-1)
 
-    def _execute(self, step: Step | None) -> None:
-        if step is None:
+    def _execute(self, step: Step | _End) -> None:
+        if isinstance(step, _End):
             self._finish()
         elif step.cut:
-            self._cut()
+            self._cut(step)
         else:
             self._size -= len(step.data) + _STEP
             self._deliver(bytes(step.data))

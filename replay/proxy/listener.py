@@ -14,12 +14,13 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import LocalError
 from pcli.replay.proxy.broker_addresses import BrokerAddresses
-from pcli.replay.proxy.byte_faults import ByteFault, TrafficShaper
+from pcli.replay.proxy.byte_faults import ByteFault
 from pcli.replay.proxy.relay import Relay
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class Listener:
         self._broker_tls = broker_tls
         self.taps = taps
         self.injector = injector
-        self._byte_faults = byte_faults
-        self._random = random
+        self.byte_faults = byte_faults
+        self.random = random
         self._note = note
         self._noted = ""
         self._opened = 0
@@ -78,6 +79,9 @@ class Listener:
         self.relays: set[Relay] = set()
         """Open connections."""
         self._numbers = itertools.count()
+        self.enabled = True
+        """Whether the ports are open."""
+        self._ports: dict[int, tuple[_ClientHandler, asyncio.Task[None]]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         """Tasks that accept clients or set up a connection."""
 
@@ -111,15 +115,37 @@ class Listener:
         """Return the number of a new connection."""
         return next(self._numbers)
 
-    def traffic_shapers(self) -> tuple[TrafficShaper | None, TrafficShaper | None]:
-        """Choose the byte faults of a new connection.
+    def set_byte_faults(self, faults: list[ByteFault]) -> None:
+        """Replace the byte faults, also those of open connections."""
+        self.byte_faults = faults
+        for relay in self.relays:
+            relay.apply_byte_faults()
 
-        Return the faults toward the broker and the faults toward the client.
+    async def set_enabled(self, *, enabled: bool) -> None:
+        """Open all ports, or close them and reset all connections.
+
+        Raises LocalError if a port is in use. Then no port is open.
         """
-        drawn = [fault for fault in self._byte_faults if fault.draws(self._random)]
-        by_direction = ([fault for fault in drawn if fault.side in ("", side)] for side in ("client", "broker"))
-        to_broker, to_client = (TrafficShaper(faults, self._random) if faults else None for faults in by_direction)
-        return to_broker, to_client
+        if enabled == self.enabled:
+            return
+        if enabled:
+            await self._open_ports()
+        else:
+            tasks = [task for _, task in self._ports.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for relay in list(self.relays):
+                relay.cut("the proxy is down")
+            await asyncio.sleep(0)  # the sockets are closed in the next iteration
+        self.enabled = enabled
+
+    async def _open_ports(self) -> None:
+        with ExitStack() as opened:
+            sockets = {port: opened.enter_context(self.bound_socket(port)) for port in self._ports}
+            opened.pop_all()
+        for port, sock in sockets.items():
+            self.serve(sock, self._ports[port][0])
 
     async def connect(self, factory: Callable[[], asyncio.BaseProtocol], broker: ServiceUrl) -> str:
         """Connect to a broker. Return the reason for a failure, or an empty string."""
@@ -171,7 +197,9 @@ class Listener:
     def serve(self, sock: socket.socket, handle: _ClientHandler) -> None:
         """Accept clients without asyncio's server, which would not report why a handshake failed."""
         sock.settimeout(0)
-        self._start_task(self._accept(sock, handle)).add_done_callback(lambda _: sock.close())
+        task = self._start_task(self._accept(sock, handle))
+        task.add_done_callback(lambda _: sock.close())
+        self._ports[sock.getsockname()[1]] = handle, task
 
     async def _accept(self, sock: socket.socket, handle: _ClientHandler) -> None:
         loop = asyncio.get_running_loop()

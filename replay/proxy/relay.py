@@ -16,16 +16,21 @@ import asyncio
 import socket
 import struct
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.capture.stream_kind_by_bytes import sniff
+from pcli.codec.faults import Step
 from pcli.replay.event_loop import now_ns
 from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_response
+from pcli.replay.proxy.byte_faults import ByteFault, TrafficShaper
 from pcli.replay.proxy.delayed_output import DelayedOutput
 from pcli.replay.proxy.first_frame import FirstFrame
 from pcli.replay.proxy.frame_filter import FrameFilter
 
 if TYPE_CHECKING:
+    from random import Random
+
     from pcli.codec.capture.tap import Address
     from pcli.replay.proxy.listener import Listener
     from pcli.replay.service_url import ServiceUrl
@@ -47,13 +52,16 @@ _SILENT: Final = "closed the connection without a response; if it uses TLS, writ
 """The note for a broker that closes the connection without a response, for example because only one side uses TLS."""
 
 
+_BY_FAULT: Final = "cut by a fault"
+
+
 class _Endpoint(asyncio.Protocol):
     """The socket of one side."""
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
         self.transport: Any = None
-        self.output = DelayedOutput(self.write, self.finish, relay.cut, lambda change: self.other.hold(change))
+        self.output = DelayedOutput(self.write, self.finish, relay.end_by_fault, lambda change: self.other.hold(change))
         """Bytes that wait to be written to this side."""
         self.ended = False
         """Whether this side has ended its stream."""
@@ -157,6 +165,7 @@ class Relay:
         self.first_frame: FirstFrame | None = FirstFrame(listener.addresses, current)
         """The client's bytes until the broker is connected. Afterwards it is None."""
         self._broker_url = current
+        self._injector = listener.injector
         self.client = _Endpoint(self)
         self.broker = _Endpoint(self)
         self._responses = FrameFilter(
@@ -168,6 +177,9 @@ class Relay:
         self._cut = False
         self._responded = False
         """Whether the broker has sent any bytes."""
+        self._drawn: dict[ByteFault, bool] = {}
+        """Whether each byte fault applies to this connection."""
+        self._fault_timers: list[asyncio.TimerHandle] = []
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_REQUEST_TIMEOUT, self.cut, "no first frame")
 
@@ -180,9 +192,35 @@ class Relay:
         listener.relays.add(self)
         for tap in listener.taps:
             tap.opened(self._number, client, server, now_ns())
-        if listener.injector is not None:
-            listener.injector.open(self._number, client, server)
-        self.broker.output.shaper, self.client.output.shaper = listener.traffic_shapers()
+        if self._injector is not None:
+            self._injector.open(self._number, client, server)
+        self.apply_byte_faults()
+
+    def apply_byte_faults(self) -> None:
+        """Apply the listener's byte faults. Call this again when they have changed."""
+        listener = self._listener
+        for fault in listener.byte_faults:
+            if fault not in self._drawn:
+                self._drawn[fault] = fault.draws(listener.random)
+                self._start_timers(fault)
+        drawn = [fault for fault in listener.byte_faults if self._drawn[fault]]
+        for side, to in (("client", self.broker), ("broker", self.client)):
+            to.output.shape(
+                _shaper(to.output.shaper, [one for one in drawn if one.side in ("", side)], listener.random)
+            )
+
+    def _start_timers(self, fault: ByteFault) -> None:
+        """Start the time after which a new fault ends the connection."""
+        loop = asyncio.get_running_loop()
+        for time_ns, reset in ((fault.timeout or -1, False), (fault.reset_peer, True)):
+            if self._drawn[fault] and time_ns >= 0:
+                end = partial(self._end_if_applied, fault, reset=reset)
+                self._fault_timers.append(loop.call_later(time_ns / 1e9, end))
+
+    def _end_if_applied(self, fault: ByteFault, *, reset: bool) -> None:
+        """End the connection by a fault, unless the fault was removed."""
+        if fault in self._listener.byte_faults:
+            self.end_by_fault(Step(now_ns(), to_broker=False, data=bytearray(), cut=True, reset=reset))
 
     def wait_for_broker(self, first_frame: FirstFrame, data: bytes) -> None:
         """Keep the client's bytes, and connect to the broker once the first frame is complete."""
@@ -225,7 +263,7 @@ class Relay:
     def from_client(self, data: bytes) -> None:
         """Forward bytes from the client."""
         self.pass_to_taps(data, from_client=True)
-        if self._listener.injector is None:
+        if self._injector is None:
             self.broker.output.send(data)
         else:
             self._inject(data, from_client=True)
@@ -241,14 +279,14 @@ class Relay:
         self._to_client(self._responses.feed(data))
 
     def _to_client(self, data: bytes) -> None:
-        if self._listener.injector is None:
+        if self._injector is None:
             self.client.output.send(data)
         else:
             self._inject(data, from_client=False)
 
     def _inject(self, data: bytes, *, from_client: bool) -> None:
-        assert self._listener.injector is not None
-        for step in self._listener.injector.feed(self._number, data, now_ns(), from_client=from_client):
+        assert self._injector is not None
+        for step in self._injector.feed(self._number, data, now_ns(), from_client=from_client):
             (self.broker if step.to_broker else self.client).output.execute(step)
 
     def pass_to_taps(self, data: bytes, *, from_client: bool) -> None:
@@ -281,16 +319,27 @@ class Relay:
         if end.other.closed or end.other.transport is None:
             self._end()
 
-    def cut(self, reason: str = "cut by a fault") -> None:
+    def cut(self, reason: str = _BY_FAULT) -> None:
         """Reset both connections."""
         if not self._cut:
             self._cut, self._reason = True, reason
             self.client.cut()
             self.broker.cut()
 
+    def end_by_fault(self, step: Step) -> None:
+        """End both connections as a step requires."""
+        if step.reset or self.broker.transport is None:
+            self.cut()
+        elif not self._cut:
+            self._reason = _BY_FAULT
+            for end in (self.client, self.broker):
+                end.output.clear()
+                end.finish()
+
     def _end(self) -> None:
         """Report the end to the listener and to faults once both sockets are closed."""
-        self._timer.cancel()
+        for timer in (self._timer, *self._fault_timers):
+            timer.cancel()
         if self not in self._listener.relays:
             return
         self._listener.relays.remove(self)
@@ -299,8 +348,8 @@ class Relay:
         if self._first_to_end is self.broker and not self._responded:
             self._listener.note(f"the broker at {self._broker_url} {_SILENT}")
         self._report_end()
-        if self._listener.injector is not None:
-            self._listener.injector.close(self._number)
+        if self._injector is not None:
+            self._injector.close(self._number)
 
     def _report_end(self) -> None:
         """Report the end to taps once. A client that has ended its stream closes its socket and reads nothing more."""
@@ -310,3 +359,13 @@ class Relay:
         from_client = self._first_to_end is self.client
         for tap in self._listener.taps:
             tap.closed(self._number, now_ns(), from_client=from_client, reset=self._cut, reason=self._reason)
+
+
+def _shaper(known: TrafficShaper | None, faults: list[ByteFault], random: Random) -> TrafficShaper | None:
+    """Return the shaper of a direction, which keeps the state of faults that remain."""
+    if not faults:
+        return None
+    if known is None:
+        return TrafficShaper(faults, random)
+    known.update(faults)
+    return known

@@ -62,6 +62,21 @@ def test_a_reset_in_the_middle_of_slices():
     assert shaped("slice=2 gap=1ms reset=3", (0, b"abcdef")) == [(0, b"ab"), (1, b"c"), (1, "cut")]
 
 
+def test_a_limit_on_the_data_ends_the_connection_without_a_reset():
+    shaper = TrafficShaper([ByteFault("limit_data=5 reset=7")], Random(1))
+    first, last = shaper.feed(Step(NOW, to_broker=True, data=bytearray(b"abcdefgh")))
+    assert (first.data, last.cut, last.reset) == (b"abcde", True, False)
+
+
+def test_a_remaining_fault_keeps_its_state():
+    limit, slow = ByteFault("limit_data=5"), ByteFault("latency=1ms")
+    shaper = TrafficShaper([limit], Random(1))
+    shaper.feed(Step(NOW, to_broker=True, data=bytearray(b"abc")))
+    shaper.update([slow, limit])
+    found = shaper.feed(Step(NOW, to_broker=True, data=bytearray(b"defgh")))
+    assert [(step.due_ns - NOW, bytes(step.data), step.cut) for step in found] == [(MS, b"de", False), (MS, b"", True)]
+
+
 def test_faults_are_applied_in_order():
     assert shaped("slice=1 gap=10ms + latency=5ms", (0, b"ab")) == [(5, b"a"), (15, b"b")]
 

@@ -44,8 +44,8 @@ class DirectOutput(delayed_output.DelayedOutput):
         self.out, self.held = [], 0
         super().__init__(self.out.append, lambda: self.out.append("end"), self.cut, self.count)
 
-    def cut(self):
-        self.out.append("cut")
+    def cut(self, step):
+        self.out.append("cut" if step.reset else "close")
         self.clear()
 
     def count(self, change):
@@ -128,3 +128,23 @@ def test_byte_faults_apply_to_sent_bytes(output, clock):
     assert output.out == [b"one"]
     clock.move(10)
     assert output.out == [b"one", b"two"]
+
+
+def test_withheld_bytes_are_delivered_when_the_fault_is_removed(output, clock):
+    output.shape(TrafficShaper([ByteFault("timeout=0ms")], Random(1)))
+    output.send(b"one")
+    output.end()
+    clock.move(60_000)
+    assert output.out == []
+    output.shape(None)
+    assert output.out == [b"one", "end"]
+
+
+def test_the_end_of_the_stream_is_delayed(output, clock):
+    output.shape(TrafficShaper([ByteFault("slow_close=2s")], Random(1)))
+    output.send(b"one")
+    output.end()
+    clock.move(1999)
+    assert output.out == [b"one"]
+    clock.move(1)
+    assert output.out == [b"one", "end"]
