@@ -121,6 +121,12 @@ KeyLogFile = Annotated[
         help="Decrypt TLS 1.2 and 1.3 with the secrets in this key log file (tshark: tls.keylog_file).",
     ),
 ]
+Scripts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-s", "--script", metavar="FILE.py", help="Call the functions of a Python script for frames. Repeatable."
+    ),
+]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials, which are hidden by default.")]
 System = Annotated[
     bool,

@@ -19,6 +19,7 @@ from pcli.cli.common.options import (
     NoColor,
     PacketNumbers,
     PrivateKey,
+    Scripts,
     ShowSecrets,
     System,
     TimeOption,
@@ -84,6 +85,7 @@ def dissect(
     write: Annotated[
         str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Write the packets of the matching frames.")
     ] = "",
+    script: Scripts = None,
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
@@ -106,7 +108,7 @@ def dissect(
 
     shown = opened_contents(private_key or []) if payload or private_key else None
     reading = CaptureReading(
-        contents=shown or contents_for(*(field or ())),
+        contents=shown or (opened_contents([]) if script else contents_for(*(field or ()))),
         rewindable=bool(write),
         files=named_files(read, more),
         interface=interface,
@@ -130,5 +132,10 @@ def dissect(
         color=not no_color,
         packet_numbers=packet_numbers,
     )
-    output_.run(write)
-    raise typer.Exit(reading.finish())
+    addons = []
+    if script:
+        from pcli.cli.common.addons import Addon
+
+        addons = [Addon(path) for path in script]
+    output_.run(write, addons)
+    raise typer.Exit(reading.finish() or any(addon.failed for addon in addons))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from pcli.cli.common.times import TimeFormat
 from pcli.cli.frames.frame_lines import text_writer
 
 if TYPE_CHECKING:
+    from pcli.cli.common.addons import Addon
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe import Facts
     from pcli.codec.observe.payload_contents import Contents
@@ -98,10 +99,14 @@ class DissectOutput:
     color: bool = True
     packet_numbers: bool = False
 
-    def run(self, write: str) -> None:
+    def run(self, write: str, addons: Sequence[Addon] = ()) -> None:
         """Read and print the frames. ``write`` is a file that receives the packets of the printed frames."""
         printer = self._printer()
         facts: Generator[Facts, None, None] = self.reading.facts()
+        if addons:
+            from pcli.cli.common.addons import watched_by
+
+            facts = watched_by(addons, facts)
         if write:
             from pcli.cli.frames.packet_excerpt import written
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from pcli.cli.common.completion import complete_setting
-from pcli.cli.common.options import LogKind, TextOrJson
+from pcli.cli.common.options import LogKind, Scripts, TextOrJson
 
 __all__ = ["broker"]
 
@@ -165,6 +165,7 @@ def broker(
     capture: Annotated[
         str, typer.Option("--capture", metavar="OUT.pcapng", help="Capture all connections to this file.")
     ] = "",
+    script: Scripts = None,
     fault: Annotated[
         list[str] | None,
         typer.Option("--fault", metavar="'DO … on FILTER'", help="Inject a fault. Repeatable."),
@@ -235,6 +236,7 @@ def broker(
         filter=filter_,
         capture=capture,
         faults=fault or [],
+        scripts=script or [],
         latency=latency,
         ready_file=ready_file,
         json=output is not TextOrJson.text,

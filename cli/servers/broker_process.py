@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.output import complete_file, json_text, say
 from pcli.cli.common.signals import StopEvent
+from pcli.cli.servers.live_addons import LiveAddons
 from pcli.cli.servers.server_output import open_log, print_urls
 from pcli.codec.errors import LocalError
 
@@ -82,6 +83,7 @@ class Run:
     filter: str
     capture: str
     faults: list[str]
+    scripts: list[str]
     latency: str
     ready_file: str
     json: bool
@@ -94,7 +96,8 @@ class Run:
         stop = StopEvent()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
-        broker = self._broker(log)
+        addons = LiveAddons(self.scripts)
+        broker = self._broker(log, addons)
         if not self.sync:
             say(f"{self.data}: --no-sync: confirmed messages can be lost if the machine loses power")
         self._remove_ready_file()
@@ -108,8 +111,9 @@ class Run:
             say(repr(fault))
         if broker.capture_failure is not None:
             raise broker.capture_failure
+        addons.finish()
 
-    def _broker(self, log: LiveLog | None) -> MiniBroker:
+    def _broker(self, log: LiveLog | None, addons: LiveAddons) -> MiniBroker:
         from pcli.minibroker import MiniBroker
         from pcli.minibroker.embedded.argument_parsing import size_of
 
@@ -132,9 +136,9 @@ class Run:
             max_backlog=size_of("--max-backlog", self.max_backlog) if self.max_backlog else None,
             data=self.data or None,
             sync=self.sync,
-            faults=faults,
+            faults=[*addons.faults, *faults],
             latency=self.latency,
-            taps=[log] if log is not None else [],
+            taps=[*([log] if log is not None else []), *addons.taps],
             max_log=0,
         )
 

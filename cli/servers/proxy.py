@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust
-from pcli.cli.common.options import LogKind, TextOrJson
+from pcli.cli.common.options import LogKind, Scripts, TextOrJson
 
 if TYPE_CHECKING:
     from pcli.cli.servers.diagnosis_tap import DiagnosisTap
@@ -70,6 +70,7 @@ def proxy(
             help="Inject faults into the byte stream: latency=50ms jitter=20ms. Repeatable.",
         ),
     ] = None,
+    script: Scripts = None,
     control: Annotated[
         int | None,
         typer.Option(
@@ -137,6 +138,7 @@ def proxy(
         json=output is not TextOrJson.text,
         faults=fault or [],
         byte_faults=bytes_ or [],
+        scripts=script or [],
         diagnose=diagnose,
     )
 
@@ -149,11 +151,13 @@ def _run(
     json: bool,
     faults: list[str],
     byte_faults: list[str],
+    scripts: list[str],
     diagnose: bool,
 ) -> None:
     """Run the proxy. ``stated`` contains arguments of Proxy. Raises LocalError if an option or a file is invalid."""
     from pcli.cli.common.output import say
     from pcli.cli.common.signals import StopEvent
+    from pcli.cli.servers.live_addons import LiveAddons
     from pcli.cli.servers.server_output import open_log, print_urls
     from pcli.codec.errors import LocalError
     from pcli.codec.faults import Fault
@@ -163,11 +167,12 @@ def _run(
     stop = StopEvent()
     shown = open_log(log, filter_, stop, json=json)
     doctor = _doctor() if diagnose else None
+    addons = LiveAddons(scripts)
     proxy = Proxy(
         **stated,
-        faults=[Fault.parse(text) for text in faults],
+        faults=[*addons.faults, *(Fault.parse(text) for text in faults)],
         byte_faults=[ByteFault(text) for text in byte_faults],
-        taps=[tap for tap in (shown, doctor) if tap is not None],
+        taps=[tap for tap in (shown, doctor, *addons.taps) if tap is not None],
         on_note=say,
     )
     with proxy:
@@ -185,6 +190,7 @@ def _run(
         say(repr(fault))
     if proxy.capture_failure is not None:
         raise LocalError(f"-w {stated['capture']} ended early: {reason_of(proxy.capture_failure)}")
+    addons.finish()
 
 
 def _doctor() -> DiagnosisTap:

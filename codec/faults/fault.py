@@ -39,7 +39,7 @@ _ERROR: Final = "UnknownError"
 class Fault:
     """One fault, with counts of its matches and actions."""
 
-    __slots__ = ("_match", "after", "do", "error", "error_text", "fired", "ms", "on", "seen", "times")
+    __slots__ = ("_match", "after", "do", "error", "error_text", "fired", "ms", "on", "replacement", "seen", "times")
 
     def __init__(
         self, on: str = "", do: str = "drop", *, after: int = 0, times: int | None = None, ms: int = 0, error: str = ""
@@ -70,6 +70,8 @@ class Fault:
         """Maximum number of actions; None for no limit."""
         self.ms = ms
         """Delay in milliseconds."""
+        self.replacement = b""
+        """The frame that is forwarded instead, if an addon has replaced the command (``do`` is replace)."""
         self.seen = 0
         """Number of frames that matched so far."""
         self.fired = 0

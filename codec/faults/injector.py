@@ -127,6 +127,8 @@ class Injector:
                 direction.postponed += data
             case "corrupt":
                 self._pass(corrupted(Frame(data, frame.type)), direction, now, steps, to_broker=to_broker)
+            case "replace":
+                self._pass(fault.replacement, direction, now, steps, to_broker=to_broker)
             case "error":
                 answer = fault.answer(facts)
                 back = self._way(frame.stream.number, from_client=not to_broker)
