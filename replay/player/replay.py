@@ -82,4 +82,4 @@ class Replay:
             intervention_topics=intervention_topics,
         )
         explain(outcomes, evidence)
-        return report_of(outcomes, self.script.left_out, player.not_sent)
+        return report_of(outcomes, self.script.left_out, player.not_sent, player.ids)

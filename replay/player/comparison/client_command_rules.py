@@ -47,7 +47,8 @@ def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collectio
 
     ``not_sent`` contains captured steps of the broker that were not sent because their causes did not occur.
     """
-    outcomes = compare(matcher, Ids())
+    ids = Ids()
+    outcomes = compare(matcher, ids)
     grouped = _grouped_alike(outcomes)
     live_queries = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
     live_streams = {one.stream for one in outcomes if one.name == "CONNECT" and one.frame is not None}
@@ -63,7 +64,7 @@ def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collectio
                 rule = next((name for name, explains in CLIENT_RULES.items() if explains(difference, outcome)), "")
                 if rule:
                     outcome.rules[difference.field] = rule
-    return report_of(outcomes, script.left_out, not_sent)
+    return report_of(outcomes, script.left_out, not_sent, ids)
 
 
 # -- one difference --------------------------------------------------------------------------------------------------

@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from google.protobuf.message import Message
-
-from pcli.codec.wire.frame import Frame
-from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
+from pcli.replay.player.comparison.compare_responses import Outcome
+from pcli.replay.player.comparison.difference_text import texts_of
+from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.script.script import Step
 
 __all__ = ["Report", "report_of"]
-
-_LONG: Final = 60
-"""Maximum number of characters of a displayed value."""
 
 
 @dataclass(slots=True)
@@ -84,8 +80,8 @@ class Report:
         }
 
 
-def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said: Collection[Step]) -> Report:
-    """Summarize outcomes."""
+def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said: Collection[Step], ids: Ids) -> Report:
+    """Summarize outcomes. ``ids`` contains the ids that were mapped during the replay."""
     report = Report(not_played=dict(not_played), not_said=[_position(step) for step in not_said])
     for number, outcome in enumerate(outcomes):
         captured = outcome.step.frame if outcome.step is not None else None
@@ -97,6 +93,7 @@ def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said:
         for rule in sorted(set(outcome.rules.values())):
             report.explained[outcome.name][rule] += 1
         for difference in outcome.differences:
+            texts = texts_of(difference, captured, outcome.frame, ids)
             report.differences.append(
                 {
                     "answer": number,
@@ -104,8 +101,8 @@ def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said:
                     "frame": _number(outcome.step),
                     "stream": outcome.step.stream if outcome.step is not None else outcome.pair.stream,
                     "field": difference.field,
-                    "captured": _shown(difference, difference.captured, captured),
-                    "live": _shown(difference, difference.live, outcome.frame),
+                    "captured": texts[0],
+                    "live": texts[1],
                     "rule": outcome.rules.get(difference.field, ""),
                 }
             )
@@ -119,29 +116,3 @@ def _position(step: Step) -> str:
 def _number(step: Step | None) -> int:
     """Return ``pulsar.number``, or 0 if the step has no frame in the capture."""
     return step.frame.number if step is not None and step.frame is not None else 0
-
-
-def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
-    """Return a value on one line. If the difference concerns the whole response, return its name and content."""
-    if value is None:
-        return ""
-    if difference.field in (MISSING, EXTRA, "type") and frame is not None:
-        return _short(f"{value} {_content(frame)}".strip())
-    return _short(_one_line(value) if isinstance(value, Message) else str(value))
-
-
-def _content(frame: Frame) -> str:
-    """Return the ids of a MESSAGE, or all fields of any other command."""
-    command = frame.command
-    if command.HasField("message"):
-        position = command.message.message_id
-        return f"{position.ledgerId}:{position.entryId} to consumer {command.message.consumer_id}"
-    return "" if frame.body is None else _one_line(frame.body)
-
-
-def _one_line(message: Message) -> str:
-    return " ".join(str(message).split())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
