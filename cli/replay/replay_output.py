@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pcli.cli.common.output import say, write_line
@@ -51,15 +51,17 @@ def print_plan(replay: Replay, packets: PacketIndex | None) -> None:
         write_line(f"omitted: {len(found.skipped)} commands that the captured broker refused or lost during an unload")
 
 
-def print_left_out(reasons: Mapping[str, int]) -> None:
-    """Print what is not replayed, one line per reason."""
+def print_left_out(reasons: Mapping[str, int], composed: Iterable[str] = ()) -> None:
+    """Print what is not replayed, one line per reason, and the commands that were composed."""
+    for text in composed:
+        say(f"composed: {text}")
     for reason, count in reasons.items():
         say(f"not replayed: {reason}: {count}")
 
 
 def print_report(name: str, report: Report, count: int, packets: PacketIndex | None) -> None:
     """Print the totals, then the first differences."""
-    print_left_out(report.not_played)
+    print_left_out(report.not_played, report.composed)
     for line in report.not_said[:count]:
         say(f"not sent: {line if packets is None else packets.label(line)}")
     if len(report.not_said) > count:

@@ -62,7 +62,7 @@ class Run:
         if dry:
             print_plan(replay, packets)
         if not replay.script.steps:
-            print_left_out(replay.script.left_out)
+            print_left_out(replay.script.left_out, replay.script.composed)
             say("the capture contains nothing that can be replayed")
             raise typer.Exit(Exit.USAGE)
         if dry:

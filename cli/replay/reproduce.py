@@ -46,7 +46,7 @@ def _write_test(captures: list[str], output: str, *, filter_: str, only: int | N
     from pcli.cli.replay.replay_session import read_script
 
     script = read_script(captures, filter_, only, options)
-    print_left_out(script.left_out)
+    print_left_out(script.left_out, script.composed)
     if not script.steps:
         say("the capture contains nothing that can be reproduced")
         raise typer.Exit(Exit.USAGE)

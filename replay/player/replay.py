@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pcli.replay.player.comparison.compare_responses import compare
+from pcli.replay.player.comparison.compare_responses import Outcome, compare
 from pcli.replay.player.comparison.report import Report, report_of
 from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.comparison.rules import explain
@@ -70,7 +70,7 @@ class Replay:
 
     def report(self, player: Player, *, own_broker: bool, administered: bool) -> Report:
         """Return the report of a finished replay."""
-        outcomes = [one for one in compare(player.matcher, player.ids) if one.stream != SEED_STREAM]
+        outcomes = [one for one in compare(player.matcher, player.ids) if _is_captured(one)]
         undone = {""} if not own_broker else set[str]()  # no REST call restarts a broker
         intervention_topics = self.preparation.topics & undone if administered else self.preparation.topics
         evidence = Evidence(
@@ -82,4 +82,9 @@ class Replay:
             intervention_topics=intervention_topics,
         )
         explain(outcomes, evidence)
-        return report_of(outcomes, self.script.left_out, player.not_sent, player.ids)
+        return report_of(outcomes, self.script, player.not_sent, player.ids)
+
+
+def _is_captured(outcome: Outcome) -> bool:
+    """Return whether an outcome does not concern a command that replay has added."""
+    return outcome.stream != SEED_STREAM and (outcome.step is None or not outcome.step.composed)

@@ -64,7 +64,7 @@ def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collectio
                 rule = next((name for name, explains in CLIENT_RULES.items() if explains(difference, outcome)), "")
                 if rule:
                     outcome.rules[difference.field] = rule
-    return report_of(outcomes, script.left_out, not_sent, ids)
+    return report_of(outcomes, script, not_sent, ids)
 
 
 # -- one difference --------------------------------------------------------------------------------------------------

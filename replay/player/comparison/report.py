@@ -1,7 +1,7 @@
 """The result of a replay: a summary table, the first differences, and everything as JSON.
 
 docs/replay.md describes the JSON: ``summary`` (by command), ``rules`` (name to count), ``differences``, ``not_played``
-(reason to count), ``not_said``.
+(reason to count), ``composed``, ``not_said``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from pcli.replay.player.comparison.compare_responses import Outcome
 from pcli.replay.player.comparison.difference_text import texts_of
 from pcli.replay.player.id_translation import Ids
-from pcli.replay.player.script.script import Step
+from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Report", "report_of"]
 
@@ -32,6 +32,8 @@ class Report:
     differences: list[dict[str, Any]] = field(default_factory=list)
     """Every difference, explained or not."""
     not_played: dict[str, int] = field(default_factory=dict)
+    composed: list[str] = field(default_factory=list)
+    """The commands that were composed for connections that began before the capture."""
     not_said: list[str] = field(default_factory=list)
     """Client steps without a live connection or a live id."""
 
@@ -76,13 +78,15 @@ class Report:
             "rules": dict(self.rules),
             "differences": self.differences,
             "not_played": self.not_played,
+            "composed": self.composed,
             "not_said": self.not_said,
         }
 
 
-def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said: Collection[Step], ids: Ids) -> Report:
+def report_of(outcomes: Iterable[Outcome], script: Script, not_said: Collection[Step], ids: Ids) -> Report:
     """Summarize outcomes. ``ids`` contains the ids that were mapped during the replay."""
-    report = Report(not_played=dict(not_played), not_said=[_position(step) for step in not_said])
+    not_sent = [_position(step) for step in not_said]
+    report = Report(not_played=dict(script.left_out), composed=script.composed, not_said=not_sent)
     for number, outcome in enumerate(outcomes):
         captured = outcome.step.frame if outcome.step is not None else None
         if not outcome.differences:

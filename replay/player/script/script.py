@@ -41,6 +41,11 @@ class Step:
         self.name = name_of(self.frame.type) if self.frame is not None else "END"
 
     @property
+    def composed(self) -> bool:
+        """Whether the step is not in the capture, but follows from later frames."""
+        return self.frame is not None and self.frame.number < 0
+
+    @property
     def type(self) -> int:
         """Command type; 0 for the end of a connection."""
         return self.frame.type if self.frame is not None else 0
@@ -73,3 +78,5 @@ class Script:
     connections: dict[int, Connection] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     """Number of connections or frames that are not replayed, by reason."""
+    composed: list[str] = field(default_factory=list)
+    """The commands at the start of connections that were composed, each with the frame from which it follows."""

@@ -114,7 +114,7 @@ def test_settings(replay, small_captures):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["java/late-capture.pcap"], "the capture contains nothing that can be replayed"),
+        (["java/scalable-topic.pcap"], "the capture contains nothing that can be replayed"),
         (["python/21-tls.pcapng"], "this is TLS"),
         (["python/21-tls.truth.json"], "neither pcap nor pcapng"),
         (["nobody.pcap"], "no such file"),

@@ -27,7 +27,6 @@ POLICIES = {
 """Namespace policies of the captured broker, as settings."""
 
 NOTHING = {
-    "java/late-capture.pcap": "connections that began before the capture",
     "java/scalable-namespace.pcap": "connections with features of Pulsar 5.0",
     "java/scalable-topic.pcap": "connections with features of Pulsar 5.0",
     "java/scalable-transaction.pcap": "connections with features of Pulsar 5.0",

@@ -26,7 +26,7 @@ def test_a_response_with_two_reasons_counts_once(small_captures, play):
 def test_json(small_captures, play, faults):
     report = play(small_captures / "flex" / "01-produce-consume.pcap", fault=faults.drop("MESSAGE", 2))
     report_json = json.loads(json.dumps(report.json()))
-    assert set(report_json) == {"good", "summary", "rules", "differences", "not_played", "not_said"}
+    assert set(report_json) == {"good", "summary", "rules", "differences", "not_played", "composed", "not_said"}
     (wrong,) = [one for one in report_json["differences"] if not one["rule"]]
     assert set(wrong) == {"answer", "command", "frame", "stream", "field", "captured", "live", "rule"}
     assert wrong["captured"].startswith("MESSAGE ")
