@@ -39,7 +39,7 @@ class Check:
 LEAST: Final = {
     "spark": {"pyspark": "4.1", "numpy": "2", "pyarrow": "18"},
     "tables": {"numpy": "2", "pyarrow": "18"},
-    "report": {"jinja2": "3.1", "matplotlib": "3.9"},
+    "report": {"jinja2": "3.1", "vl-convert-python": "1.9"},
     "crypto": {"cryptography": "43"},
     "tui": {"textual": "1"},
 }

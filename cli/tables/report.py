@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_report", "chosen_tables", "report", "write_report"]
 
-_NEEDS: Final = ("deltalake", "jinja2", "matplotlib", "numpy", "pyarrow")
+_NEEDS: Final = ("deltalake", "duckdb", "jinja2", "pyarrow", "vl_convert")
 
 
 def report(

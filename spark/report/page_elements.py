@@ -4,34 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-__all__ = ["Chart", "FindingText", "Section", "TableText"]
+__all__ = ["Cell", "Chart", "Entry", "Finding", "FindingGroup", "Section", "TableText"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart and its caption."""
+class Cell(NamedTuple):
+    """A cell of a table."""
 
-    svg: str
-    """The output of charts.py; it contains no text from the wire."""
-    caption: str
+    text: str
+    sort: float | None = None
+    """The number by which rows are sorted; None for text."""
+    href: str = ""
+    """A link within the report; empty if none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A table; all cells are text."""
+    """A table of cells. A cell is text, or a number that is formatted, or a `Cell`."""
 
     caption: str
     head: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    rows: Sequence[Sequence[Cell | str]]
     numbers: frozenset[int] = frozenset()
     """Indices of the columns that are aligned to the right."""
     more: str = ""
     """A note on rows that were omitted; empty if none."""
 
 
+class Entry(NamedTuple):
+    """A series in the legend of a chart."""
+
+    name: str
+    color: str
+    dash: str
+    """SVG's stroke-dasharray; empty for a solid line."""
+    shape: str = ""
+    """The path of a symbol; empty for a line."""
+
+
 @dataclass(frozen=True, slots=True)
-class FindingText:
+class Chart:
+    """A chart, its legend, and the table of its data."""
+
+    key: str
+    """An id that is unique on the page."""
+    title: str
+    caption: str
+    alt: str
+    """A description for screen readers."""
+    spec: dict[str, Any]
+    """The Vega-Lite specification. It contains no text from the wire except as data."""
+    names: tuple[str, ...] = ()
+    """The names of the values v0, v1, … of a row of the data, for tooltips."""
+    legend: tuple[Entry, ...] = ()
+    table: TableText | None = None
+    wide: bool = False
+    """Whether the chart takes the whole width."""
+    timed: bool = True
+    """Whether the axis is the time that all charts share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
     """A finding as text."""
 
     severity: str
@@ -40,6 +75,22 @@ class FindingText:
     advice: str
     opposite: str
     where: str
+    show: str
+    """The command that shows the evidence; empty if none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """Findings or groups of findings behind one line."""
+
+    severity: str
+    head: str
+    what: str
+    count: int
+    groups: Sequence[FindingGroup] = ()
+    findings: Sequence[Finding] = ()
+    more: str = ""
+    """A note on findings that were omitted; empty if none."""
 
 
 @dataclass(slots=True)
@@ -49,6 +100,10 @@ class Section:
     title: str
     anchor: str
     texts: list[str] = field(default_factory=list)
+    figures: list[tuple[str, str]] = field(default_factory=list)
+    """Names and values."""
     charts: list[Chart] = field(default_factory=list)
-    findings: list[FindingText] = field(default_factory=list)
+    groups: list[FindingGroup] = field(default_factory=list)
     tables: list[TableText] = field(default_factory=list)
+    parts: list[Section] = field(default_factory=list)
+    """Sections of objects, folded."""

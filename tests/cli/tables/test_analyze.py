@@ -62,7 +62,7 @@ def test_out_may_lie_among_the_captures(pcli, folder):
 
 
 def test_a_report_beside_the_tables(pcli, folder, tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     ran = pcli("analyze", folder, "-o", tmp_path / "out", "--report", tmp_path / "report.html")
     assert ran.code == 0, ran.err
     assert (tmp_path / "report.html").read_text().lower().startswith("<!doctype html>")
@@ -234,7 +234,7 @@ def test_help_needs_none_of_them():
     script = (
         "import sys; from pcli.cli.app import main\n"
         "try: main()\n"
-        "except SystemExit: print(sorted({'numpy', 'pyarrow', 'pyspark', 'matplotlib', 'rich'} & sys.modules.keys()))"
+        "except SystemExit: print(sorted({'numpy', 'pyarrow', 'pyspark', 'vl_convert', 'rich'} & sys.modules.keys()))"
     )
     arguments = [sys.executable, "-c", script, "analyze", "--help"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)

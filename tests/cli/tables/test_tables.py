@@ -63,7 +63,7 @@ def test_a_folder_without_tables(pcli, tmp_path, words):
 
 
 def test_a_report_of_an_earlier_run(pcli, out, tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     for number in (1, 2):
         page = tmp_path / f"{number}.html"
         assert pcli("report", out, "--run", number, "-o", page).code == 0

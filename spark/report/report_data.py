@@ -1,0 +1,274 @@
+"""The rows that the report reads, in a temporary database of DuckDB.
+
+Rules of this file
+1. The table `messages` is read once, in batches. DuckDB stores the columns that the report needs in a temporary file,
+   so that the memory does not depend on the number of messages.
+2. `entries` has a row for each entry, `deliveries` for each delivery to a consumer. Markers are left out.
+3. Durations are differences of the capture's timestamps. Publish: from SEND to SEND_RECEIPT. Dispatch: from SEND to the
+   first MESSAGE of a subscription. Ack: from the first MESSAGE to a consumer to its ACK of the entry.
+4. A consumer holds a message from its delivery to its ACK. If the entry is delivered to a different consumer of the
+   subscription, the first consumer no longer holds it, because it disconnected or sent a negative acknowledgement.
+5. A percentile belongs to one topic, subscription, producer or connection of one cluster, never to several.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.codec.errors import LocalError
+from pcli.codec.observe.fields.field_table import nearest
+from pcli.codec.observe.text_format import printable, short_topic
+from pcli.spark.report.number_format import moment
+from pcli.spark.tables.stored_tables import StoredTables
+
+__all__ = ["INTERVALS", "Clock", "Curves", "Key", "ReportData", "Selection", "open_report_data"]
+
+INTERVALS: Final = 120
+"""Number of points of each series."""
+
+_MEMORY: Final = "1GB"
+"""Memory of DuckDB; it uses temporary files beyond."""
+
+Key = tuple[Any, ...]
+"""The names that identify an object, the cluster first."""
+Curves = dict[Key, dict[str, list[float | None]]]
+"""Series by object and by name, with a value for each interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The range of time and the topics that the report is limited to."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    topics: tuple[str, ...] = ()
+    """Full or short names; partitions of a topic are included. All topics if empty."""
+
+    def names_topic(self, topic: str | None) -> bool:
+        """Return whether a topic is selected."""
+        if not self.topics:
+            return True
+        names = set(_names(topic or ""))
+        return any(_names(one)[0] in names for one in self.topics)
+
+    def overlaps(self, begin_ns: int | None, end_ns: int | None) -> bool:
+        """Return whether a range of time overlaps the selected range; None is unknown."""
+        before = self.until_ns is not None and (begin_ns or 0) >= self.until_ns
+        return not before and not (self.since_ns is not None and end_ns is not None and 0 < end_ns < self.since_ns)
+
+
+def _names(topic: str) -> tuple[str, ...]:
+    """Return the full name of a topic, and of the topic of which it is a partition."""
+    words = topic.split("/")
+    full = f"persistent://public/default/{topic}" if len(words) == 1 else topic
+    full = f"persistent://{full}" if "://" not in full else full
+    base, mark, number = full.rpartition("-partition-")
+    return (full, base) if mark and number.isdigit() else (full,)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time axis that all charts share, in intervals of equal length."""
+
+    first_ns: int
+    last_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """Length of the axis."""
+        return max(self.last_ns - self.first_ns, 1_000_000) / 1e9
+
+    @property
+    def step(self) -> float:
+        """Length of an interval in seconds."""
+        return self.seconds / INTERVALS
+
+    def place(self, time_ns: int) -> float:
+        """Return a time in seconds since the start, within the axis."""
+        return min(max((time_ns - self.first_ns) / 1e9, 0.0), self.seconds)
+
+    def interval(self, time: str) -> str:
+        """Return the SQL expression for the number of the interval that contains a time in ns."""
+        return f"(({time} - {self.first_ns}) * {INTERVALS} // {round(self.seconds * 1e9)})"
+
+
+class ReportData:
+    """The data of a report."""
+
+    def __init__(self, tables: StoredTables, selection: Selection, database: Any) -> None:
+        self.tables = tables
+        self.selection = selection
+        self.captures = tables.read("captures")
+        self.clock = _clock(tables.root, self.captures, selection)
+        self._database = database
+        self._check_topics()
+        self._sources = {"exchanges", "permits"} & set(tables.names)
+        for name in self._sources:
+            database.register(name, tables.dataset(name))
+        self.has_messages = "messages" in tables.names
+        if self.has_messages:
+            self._sources |= {"entries", "deliveries", "changes", "acks"}
+            self._load_messages()
+
+    @property
+    def packets(self) -> int:
+        """Number of packets in the captures."""
+        return pc.sum(self.captures["packets"]).as_py() or 0
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; ``values`` are those of its question marks."""
+        found: list[tuple[Any, ...]] = self._database.execute(sql, list(values)).fetchall()
+        return found
+
+    def objects(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a table of topics, subscriptions, … that are selected, without the broker's own."""
+        if name not in self.tables.names:
+            return []
+        rows: list[dict[str, Any]] = self.tables.read(name).to_pylist()
+        return [
+            row
+            for row in rows
+            if not row.get("system")
+            and (name == "connections" or self.selection.names_topic(row["topic"]))
+            and self.selection.overlaps(row.get("first_ns"), row.get("last_ns"))
+        ]
+
+    def curves(
+        self, source: str, names: str, time: str, values: dict[str, str], chosen: Sequence[Key], where: str = "true"
+    ) -> Curves:
+        """Return series of SQL aggregates over the intervals for the chosen objects, None where there are no rows.
+
+        ``names`` are the columns that identify an object, ``time`` is the column of the time, ``where`` a condition.
+        """
+        found: Curves = {key: {name: [None] * INTERVALS for name in values} for key in chosen}
+        if not chosen or not self._has(source):
+            return found
+        count = names.count(",") + 1
+        self._choose(chosen, count)
+        joined = " AND ".join(
+            f"{name.strip()} IS NOT DISTINCT FROM k{index}" for index, name in enumerate(names.split(","))
+        )
+        sql = (
+            f"SELECT {names}, {self.clock.interval(time)} AS interval, {', '.join(values.values())} "  # noqa: S608
+            f"FROM {source} JOIN chosen ON {joined} WHERE {where} AND {time} BETWEEN {self.clock.first_ns} AND "
+            f"{self.clock.last_ns} GROUP BY ALL"
+        )
+        for row in self.rows(sql):
+            place = min(int(row[count]), INTERVALS - 1)
+            for name, value in zip(values, row[count + 1 :]):
+                found[row[:count]][name][place] = None if value is None else float(value)
+        return found
+
+    def starts(self, source: str, names: str, time: str, value: str, chosen: Sequence[Key]) -> dict[Key, float]:
+        """Return an SQL aggregate over the rows before the range, for series that are running sums."""
+        if not chosen or not self._has(source):
+            return {}
+        count = names.count(",") + 1
+        rows = self.rows(
+            f"SELECT {names}, {value} FROM {source} WHERE {time} < {self.clock.first_ns} GROUP BY ALL"  # noqa: S608
+        )
+        return {row[:count]: float(row[count] or 0) for row in rows}
+
+    def _check_topics(self) -> None:
+        """Raise LocalError for the first selected topic that the run does not contain."""
+        table = next((name for name in ("topics", "messages") if name in self.tables.names), None)
+        if not self.selection.topics or table is None:
+            return
+        names = pc.unique(self.tables.read(table, ["topic"])["topic"]).to_pylist()
+        for one in self.selection.topics:
+            if not any(Selection(topics=(one,)).names_topic(name) for name in names):
+                text = [short_topic(name) for name in names if name]
+                raise LocalError(f"{self.tables.root}: no topic {printable(one)}{nearest(one, text)}")
+
+    def _has(self, source: str) -> bool:
+        return source in self._sources
+
+    def _choose(self, chosen: Sequence[Key], count: int) -> None:
+        columns = {f"k{index}": [key[index] for key in chosen] for index in range(count)}
+        self._database.register("chosen", pa.table(columns))
+
+    def _load_messages(self) -> None:
+        self._database.register("messages", self.tables.dataset("messages"))
+        topics = [one[0] for one in self.rows("SELECT DISTINCT topic FROM messages")]
+        topics = [one for one in topics if self.selection.names_topic(one)]
+        self._database.register("wanted", pa.table({"name": pa.array(topics, pa.string())}))
+        where = "true" if not self.selection.topics else "topic IN (SELECT name FROM wanted)"
+        self._database.execute(_ENTRIES.format(where=where, first=self.clock.first_ns, last=self.clock.last_ns))
+        self._database.execute(_DELIVERIES)
+        self._database.execute(_CHANGES)
+        self._database.execute(_ACKS)
+        self._database.execute("ALTER TABLE entries DROP COLUMN deliveries")
+
+
+@contextmanager
+def open_report_data(tables: StoredTables, selection: Selection = Selection()) -> Iterator[ReportData]:
+    """Yield the data of a run. Raise LocalError if a table cannot be read."""
+    settings: dict[str, Any] = dict.fromkeys(
+        ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), False
+    )
+    with tempfile.TemporaryDirectory(prefix="pcli-report-") as folder:
+        settings |= {"memory_limit": _MEMORY, "temp_directory": folder}
+        with duckdb.connect(str(Path(folder) / "report.duckdb"), config=settings) as database:
+            try:
+                yield ReportData(tables, selection, database)
+            except duckdb.Error as error:
+                raise LocalError(f"{tables.root}: {' '.join(str(error).partition('LINE')[0].split())}") from None
+
+
+def _clock(root: str, captures: pa.Table, selection: Selection) -> Clock:
+    first, last = pc.min(captures["first_ns"]).as_py() or 0, pc.max(captures["last_ns"]).as_py() or 0
+    begin = max(first, first if selection.since_ns is None else selection.since_ns)
+    end = min(last, last if selection.until_ns is None else selection.until_ns - 1)
+    if first < last and begin > end:
+        raise LocalError(f"{root}: no packet is in this range; the recording is from {moment(first)} to {moment(last)}")
+    first, last = begin, end
+    return Clock(first, max(last, first + 1))
+
+
+_ENTRIES: Final = """
+CREATE TABLE entries AS
+SELECT row_number() OVER () AS id, cluster, coalesce(topic, '') AS topic, ledger, entry,
+       producer.connection AS connection, producer.producer_id AS producer_id,
+       coalesce(producer.name, '') AS producer, producer.sent_ns AS sent_ns, producer.receipt_ns AS receipt_ns,
+       greatest(producer.messages, 1) AS messages, state, evidence,
+       coalesce(producer.receipt_ns, producer.sent_ns, first_ns) AS stored_ns, ledger IS NOT NULL AS stored, deliveries
+FROM messages
+WHERE NOT marker AND {where} AND coalesce(first_ns, 0) <= {last} AND coalesce(greatest(
+    first_ns, producer.sent_ns, producer.receipt_ns, list_max([d.delivered_ns FOR d IN deliveries]),
+    list_max([d.acked_ns FOR d IN deliveries])), {last}) >= {first}
+"""
+
+_DELIVERIES: Final = """
+CREATE TABLE deliveries AS
+SELECT id, cluster, topic, coalesce(d.subscription, '') AS subscription, coalesce(d.consumer, '') AS consumer,
+       d.connection AS connection, d.consumer_id AS consumer_id, ledger, entry, sent_ns, evidence,
+       d.delivered_ns AS delivered_ns, d.acked_ns AS acked_ns, d.count AS count, greatest(d.messages, 1) AS messages,
+       greatest(d.unacked, 0) AS unacked, d.again AS again,
+       coalesce(d.acked_ns, lead(d.delivered_ns) OVER several) AS released_ns, row_number() OVER several AS nth
+FROM (SELECT * EXCLUDE deliveries, unnest(deliveries) AS d FROM entries)
+WINDOW several AS (PARTITION BY id, d.subscription ORDER BY d.delivered_ns NULLS LAST)
+"""
+
+_CHANGES: Final = """
+CREATE VIEW changes AS
+SELECT cluster, topic, subscription, consumer, connection, consumer_id, delivered_ns AS at_ns, messages AS change
+FROM deliveries WHERE delivered_ns IS NOT NULL
+UNION ALL
+SELECT cluster, topic, subscription, consumer, connection, consumer_id, released_ns, -messages
+FROM deliveries WHERE delivered_ns IS NOT NULL AND released_ns IS NOT NULL
+"""
+
+_ACKS: Final = """
+CREATE VIEW acks AS
+SELECT id, cluster, topic, subscription, min(acked_ns) AS acked_ns FROM deliveries
+WHERE acked_ns IS NOT NULL GROUP BY ALL
+"""
