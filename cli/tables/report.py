@@ -12,11 +12,13 @@ from pcli.cli.common.output import complete_file, fail, write_bytes
 from pcli.cli.tables.table_options import AsOf, RunNumber
 
 if TYPE_CHECKING:
+    from pcli.spark.report import Selection
     from pcli.spark.tables.stored_tables import StoredTables
 
 __all__ = ["check_report", "chosen_tables", "report", "write_report"]
 
 _NEEDS: Final = ("deltalake", "duckdb", "jinja2", "pyarrow", "vl_convert")
+_TITLE: Final = "Pulsar traffic"
 
 
 def report(
@@ -24,20 +26,45 @@ def report(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is stdout.")
     ] = "report.html",
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "Pulsar traffic",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = _TITLE,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="TIME", help="Begin at this time: 2026-11-20T18:15:11Z, or seconds since 1970."
+        ),
+    ] = "",
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="End before this time.")] = "",
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Report only on this topic and its partitions. Repeatable."),
+    ] = None,
     run: RunNumber = None,
     as_of: AsOf = "",
 ) -> None:
     """Write a self-contained HTML report of the tables of `analyze` or `spark-analyze`.
 
-    The report shows traffic over time, durations from SEND to receipt, delivery and acknowledgement, permits,
-    unacknowledged and redelivered messages, the slowest messages, findings, and gaps in the captures.
+    The report begins with the incidents and the unhealthy topics. Charts show traffic, latencies, permits and backlogs
+    over time; a section describes each topic, subscription, consumer, producer and connection.
 
     pcli analyze captures/ -o out/ && pcli report out/ -o report.html
 
-    pcli report out/ --as-of 2026-11-20T18:00:00Z
+    pcli report out/ --topic orders --since 2026-11-20T18:00:00Z
     """
-    write_report(tables, output, title, run=run, as_of=as_of)
+    check_report("-o", output)
+    page = _page(chosen_tables(tables, run, as_of), title, _selection(since, until, topic))
+    _write(page, output)
+
+
+def _selection(since: str, until: str, topics: list[str] | None) -> Selection:
+    """Return the range and the topics of the options, or end the command if the range is empty."""
+    from pcli.cli.common.times import epoch_ns
+    from pcli.spark.report import Selection
+
+    since_ns = epoch_ns("--since", since) if since else None
+    until_ns = epoch_ns("--until", until) if until else None
+    if since_ns is not None and until_ns is not None and since_ns >= until_ns:
+        fail(f"--since {since} is not before --until {until}: the range is empty")
+    return Selection(since_ns, until_ns, tuple(topics or ()))
 
 
 def check_report(option: str, output: str) -> None:
@@ -62,14 +89,20 @@ def chosen_tables(place: str, run: int | None, as_of: str) -> StoredTables:
     return StoredTables(place, run=run, at_ns=epoch_ns("--as-of", as_of) if as_of else None)
 
 
-def write_report(
-    tables: str, output: str, title: str = "Pulsar traffic", *, run: int | None = None, as_of: str = ""
-) -> None:
+def write_report(tables: str, output: str) -> None:
     """Write the page of a folder of tables to a file (``-`` for stdout), or end the command with an error."""
-    check_report("-o", output)
+    from pcli.spark.report import Selection
+
+    _write(_page(chosen_tables(tables, None, ""), _TITLE, Selection()), output)
+
+
+def _page(tables: StoredTables, title: str, selection: Selection) -> bytes:
     from pcli.spark.report import page_of
 
-    page = page_of(chosen_tables(tables, run, as_of), title).encode()
+    return page_of(tables, title, selection).encode()
+
+
+def _write(page: bytes, output: str) -> None:
     if output == "-":
         write_bytes(page)
         return

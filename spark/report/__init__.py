@@ -1,9 +1,12 @@
 """An HTML report of the tables. It is one file with charts, and its creation does not need Spark.
 
-``message_figures`` and ``histograms`` compute figures of the messages in one pass. ``message_sections`` and
-``other_sections`` convert figures to text, and to charts with ``charts``. ``page`` builds the page from page.html.
+``report_data`` loads the messages into a temporary database, and ``message_series`` queries it. ``incident_rows``
+computes the incidents of the findings. The modules ``…_sections`` convert figures to text, and to charts with
+``vega_charts``.
+``page`` builds the page from page.html, page.css and page.js.
 """
 
 from pcli.spark.report.page import page_of
+from pcli.spark.report.selection import Selection
 
-__all__ = ["page_of"]
+__all__ = ["Selection", "page_of"]

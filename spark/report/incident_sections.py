@@ -210,9 +210,10 @@ def _times(begin_ns: int, end_ns: int, clock: Clock) -> str:
     if begin_ns <= 0:
         return ""
     begin = _time(begin_ns, clock)
-    if end_ns == begin_ns:
+    end = _time(end_ns, clock) if end_ns else ""
+    if end == begin:
         return f", at {begin}"
-    return f", {begin} to {_time(end_ns, clock)}" if end_ns else f", since {begin}"
+    return f", {begin} to {end}" if end else f", since {begin}"
 
 
 def _time(time_ns: int, clock: Clock) -> str:

@@ -101,14 +101,37 @@ def backlogs(data: ReportData, ends: dict[Key, int]) -> dict[Key, Values]:
     stored and that the subscription acknowledged afterwards.
     """
     topics = list(dict.fromkeys(key[:2] for key in ends))
+    after = _after(data) if data.selection.until_ns is not None else {}
     stored = data.curves("entries", TOPIC, "stored_ns", {"count": "count(*)"}, topics, "stored")
     acked = data.curves("acks", SUBSCRIPTION, "acked_ns", {"count": "count(*)"}, list(ends))
     result: dict[Key, Values] = {}
     for key, end in ends.items():
         changes = [(one or 0) - (other or 0) for one, other in zip(stored[key[:2]]["count"], acked[key]["count"])]
         later = list(accumulate(reversed(changes[1:]), initial=0.0))
-        result[key] = [max(0.0, end - one) for one in reversed(later)]
+        last = end - after.get(key[:2], 0) + after.get(key, 0)
+        result[key] = [max(0.0, last - one) for one in reversed(later)]
     return result
+
+
+def _after(data: ReportData) -> dict[Key, int]:
+    """Return the entries that topics stored and that subscriptions acknowledged after the range."""
+    last = data.clock.last_ns
+    return {tuple(row[:-1]): row[-1] for sql in _AFTER for row in data.rows(sql.format(last=last))}
+
+
+_AFTER: Final = (
+    """
+    SELECT cluster, coalesce(topic, ''), count(*) FROM messages WHERE NOT marker AND ledger IS NOT NULL
+    AND coalesce(producer.receipt_ns, producer.sent_ns, first_ns) > {last} GROUP BY ALL
+    """,
+    """
+    SELECT cluster, coalesce(topic, ''), coalesce(name, ''), count(*) FROM (
+      SELECT cluster, topic, deliveries,
+             unnest(list_distinct([coalesce(d.subscription, '') FOR d IN deliveries])) AS name
+      FROM messages WHERE NOT marker
+    ) WHERE list_min([d.acked_ns FOR d IN deliveries IF coalesce(d.subscription, '') = name]) > {last} GROUP BY ALL
+    """,
+)
 
 
 def permits(data: ReportData, chosen: Sequence[Key]) -> dict[Key, tuple[Values, Values]]:

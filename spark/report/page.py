@@ -32,8 +32,11 @@ from pcli.spark.report import incident_sections as incidents_of
 from pcli.spark.report import overview_sections as overview
 from pcli.spark.report.incident_rows import read_findings
 from pcli.spark.report.number_format import duration, moment, number, size
+from pcli.spark.report.object_sections import object_sections
 from pcli.spark.report.page_elements import Cell, Chart, Section
-from pcli.spark.report.report_data import ReportData, Selection, open_report_data
+from pcli.spark.report.report_data import ReportData, open_report_data
+from pcli.spark.report.report_objects import Objects
+from pcli.spark.report.selection import EVERYTHING, Selection
 from pcli.spark.report.vega_charts import live_spec, scripts, static_svg
 from pcli.spark.tables.stored_tables import StoredTables
 
@@ -42,11 +45,7 @@ __all__ = ["page_of"]
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def page_of(
-    tables: StoredTables,
-    title: str = "Pulsar traffic",
-    selection: Selection = Selection(),  # noqa: B008
-) -> str:
+def page_of(tables: StoredTables, title: str = "Pulsar traffic", selection: Selection = EVERYTHING) -> str:
     """Return the page for these tables. The memory depends on the numbers of names, findings and gaps.
 
     Raises LocalError if the tables contain values that pcli does not write, or if nothing is selected.
@@ -65,7 +64,7 @@ def render(data: ReportData, title: str, sections: Sequence[Section]) -> str:
     """Return the HTML of sections."""
     clock = data.clock
     first, last = moment(clock.first_ns), moment(clock.last_ns)
-    times = f"{first} to {last}, {duration(clock.last_ns - clock.first_ns)}"
+    times = f"{first} to {last}, {duration(clock.last_ns - clock.first_ns)}{_limits(data.selection)}"
     code = [_vega(), _file("page.js")]
     return _template().render(
         title=title, subtitle=times if data.packets else "no packets were read", start=first if data.packets else "",
@@ -79,8 +78,9 @@ def _sections(data: ReportData) -> Iterator[Section]:
     roots = {id(one.root) for _, one in found.incidents}
     marks = incidents_of.marks_of([one for one in found.all if id(one.finding) in roots])
     yield incidents_of.incidents(found, data.clock)
+    objects = Objects(data, found)
     if found.all:
-        yield incidents_of.unhealthy(found, data, lambda kind, key: "")
+        yield incidents_of.unhealthy(found, data, objects.anchor)
     if data.has_messages:
         yield overview.traffic(data, marks)
         yield from overview.latencies(data, marks)
@@ -90,8 +90,17 @@ def _sections(data: ReportData) -> Iterator[Section]:
     if data.has_messages:
         yield overview.slowest(data)
         yield overview.states(data)
+    yield from object_sections(data, found, objects)
     yield captures_of.gaps(data.tables.read("gaps"), data.captures)
     yield captures_of.captures(data.captures)
+
+
+def _limits(selection: Selection) -> str:
+    """Return the limits of the report, and which figures they do not concern."""
+    topics = f"; only {', '.join(selection.topics)}" if selection.topics else ""
+    if selection.since_ns is None and selection.until_ns is None:
+        return topics
+    return f"{topics}; a part of the recording: the figures and balances of objects are those of the whole recording"
 
 
 def _cards(data: ReportData) -> list[tuple[str, str]]:

@@ -28,9 +28,10 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe.fields.field_table import nearest
 from pcli.codec.observe.text_format import printable, short_topic
 from pcli.spark.report.number_format import moment
+from pcli.spark.report.selection import EVERYTHING, Selection
 from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["INTERVALS", "Clock", "Curves", "Key", "ReportData", "Selection", "open_report_data"]
+__all__ = ["INTERVALS", "Clock", "Curves", "Key", "ReportData", "open_report_data"]
 
 INTERVALS: Final = 120
 """Number of points of each series."""
@@ -42,37 +43,6 @@ Key = tuple[Any, ...]
 """The names that identify an object, the cluster first."""
 Curves = dict[Key, dict[str, list[float | None]]]
 """Series by object and by name, with a value for each interval."""
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The range of time and the topics that the report is limited to."""
-
-    since_ns: int | None = None
-    until_ns: int | None = None
-    topics: tuple[str, ...] = ()
-    """Full or short names; partitions of a topic are included. All topics if empty."""
-
-    def names_topic(self, topic: str | None) -> bool:
-        """Return whether a topic is selected."""
-        if not self.topics:
-            return True
-        names = set(_names(topic or ""))
-        return any(_names(one)[0] in names for one in self.topics)
-
-    def overlaps(self, begin_ns: int | None, end_ns: int | None) -> bool:
-        """Return whether a range of time overlaps the selected range; None is unknown."""
-        before = self.until_ns is not None and (begin_ns or 0) >= self.until_ns
-        return not before and not (self.since_ns is not None and end_ns is not None and 0 < end_ns < self.since_ns)
-
-
-def _names(topic: str) -> tuple[str, ...]:
-    """Return the full name of a topic, and of the topic of which it is a partition."""
-    words = topic.split("/")
-    full = f"persistent://public/default/{topic}" if len(words) == 1 else topic
-    full = f"persistent://{full}" if "://" not in full else full
-    base, mark, number = full.rpartition("-partition-")
-    return (full, base) if mark and number.isdigit() else (full,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +80,7 @@ class ReportData:
         self.captures = tables.read("captures")
         self.clock = _clock(tables.root, self.captures, selection)
         self._database = database
+        self._objects: dict[str, list[dict[str, Any]]] = {}
         self._check_topics()
         self._sources = {"exchanges", "permits"} & set(tables.names)
         for name in self._sources:
@@ -131,16 +102,30 @@ class ReportData:
 
     def objects(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a table of topics, subscriptions, … that are selected, without the broker's own."""
-        if name not in self.tables.names:
-            return []
-        rows: list[dict[str, Any]] = self.tables.read(name).to_pylist()
+        if name not in self._objects:
+            rows = self.tables.read(name).to_pylist() if name in self.tables.names else []
+            self._objects[name] = self._selected(name, rows)
+        return self._objects[name]
+
+    def _selected(self, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        streams = self._streams() if name == "connections" and self.selection.topics else None
         return [
             row
             for row in rows
             if not row.get("system")
+            and (streams is None or (row["cluster"], row["connection"]) in streams)
             and (name == "connections" or self.selection.names_topic(row["topic"]))
             and self.selection.overlaps(row.get("first_ns"), row.get("last_ns"))
         ]
+
+    def _streams(self) -> set[Key]:
+        """Return the connections of the selected topics: those of entries, deliveries, consumers and producers."""
+        rows = [*self.objects("consumers"), *self.objects("producers")]
+        found = {(row["cluster"], row["connection"]) for row in rows}
+        if self.has_messages:
+            sql = "SELECT cluster, connection FROM entries UNION SELECT cluster, connection FROM deliveries"
+            found.update(self.rows(sql))
+        return found
 
     def curves(
         self, source: str, names: str, time: str, values: dict[str, str], chosen: Sequence[Key], where: str = "true"
@@ -193,7 +178,7 @@ class ReportData:
         return source in self._sources
 
     def _choose(self, chosen: Sequence[Key], count: int) -> None:
-        columns = {f"k{index}": [key[index] for key in chosen] for index in range(count)}
+        columns = {f"k{index}": [key[index] for key in dict.fromkeys(chosen)] for index in range(count)}
         self._database.register("chosen", pa.table(columns))
 
     def _load_messages(self) -> None:
@@ -210,7 +195,7 @@ class ReportData:
 
 
 @contextmanager
-def open_report_data(tables: StoredTables, selection: Selection = Selection()) -> Iterator[ReportData]:
+def open_report_data(tables: StoredTables, selection: Selection = EVERYTHING) -> Iterator[ReportData]:
     """Yield the data of a run. Raise LocalError if a table cannot be read."""
     settings: dict[str, Any] = dict.fromkeys(
         ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), False

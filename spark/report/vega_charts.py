@@ -112,8 +112,8 @@ def time_chart(
     series: Iterable[Series],
     clock: Clock,
     marks: Sequence[Mark] = (),
-    *,
     caption: str = "",
+    *,
     steps: bool = False,
     durations: bool = False,
     wide: bool = False,
@@ -132,7 +132,7 @@ def time_chart(
     y_scale = {"type": "log"} if log else {"zero": True, "nice": True}
     axis: dict[str, Any] = {"title": unit, "tickCount": 4, "format": "~s"}
     if durations:
-        axis |= {"title": None, "labelExpr": _DURATION}
+        axis |= {"title": None, "labelExpr": _DURATION, "labelOverlap": "greedy", "labelSeparation": 12}
     y = {"type": "quantitative", "scale": y_scale, "axis": axis}
     lines = [_line(index, y, steps) for index in range(len(drawn))]
     spec = _frame(

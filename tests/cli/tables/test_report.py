@@ -88,3 +88,32 @@ def test_tables_of_another_author(pcli, tables, tmp_path, table, code):
     assert ("&lt;script&gt;" in result.out) == (code == 0)
     assert not {"\x1b", "\u202e"} & {*result.out, *result.err}
     assert "<script>alert" not in result.out
+
+
+def test_a_range_and_a_topic(pcli, tables, tmp_path):
+    page = tmp_path / "page.html"
+    result = pcli("report", tables, "-o", page, "--topic", "go-dead-letter", "--topic", "dead-letter")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "no topic go-dead-letter" in result.err
+    assert not page.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--since", "2031-01-01T00:00:00Z"], "no packet is in this range"),
+        (["--since", "1795000001", "--until", "1795000000"], "the range is empty"),
+        (["--until", "yesterday"], "--until yesterday: write seconds since 1970"),
+    ],
+)
+def test_a_range_that_selects_nothing_is_one_line(pcli, tables, tmp_path, options, text):
+    result = pcli("report", tables, "-o", tmp_path / "page.html", *options)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert text in result.err
+
+
+def test_a_missing_extra_is_one_line_with_the_remedy(pcli, tables, tmp_path, monkeypatch):
+    monkeypatch.setattr("pcli.cli.tables.report.find_spec", lambda name: None if name == "vl_convert" else name)
+    result = pcli("report", tables, "-o", tmp_path / "page.html")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "pcli: a report needs vl_convert: pip install 'pulsar-pcli[report]'\n"

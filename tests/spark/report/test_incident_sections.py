@@ -11,7 +11,8 @@ from pcli.spark.input.read_plan import CLUSTER
 from pcli.spark.report.incident_rows import read_findings
 from pcli.spark.report.incident_sections import MAX_FINDINGS, MAX_SUBJECTS, incidents, unhealthy
 from pcli.spark.report.page_elements import Section
-from pcli.spark.report.report_data import ReportData, Selection, open_report_data
+from pcli.spark.report.report_data import ReportData, open_report_data
+from pcli.spark.report.selection import Selection
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.stored_tables import StoredTables
 

@@ -55,8 +55,14 @@ class Page(HTMLParser):
             self.scripts[self._type][-1] += data
 
 
-def test_it_needs_nothing_else(stored: StoredTables) -> None:
-    page = Page(page_of(stored))
+@pytest.fixture(scope="module")
+def text(stored: StoredTables) -> str:
+    """The page of a capture."""
+    return page_of(stored)
+
+
+def test_it_needs_nothing_else(text: str) -> None:
+    page = Page(text)
     assert "link" not in page.tags
     assert "iframe" not in page.tags
     assert all(link.startswith("#") for link in page.links)
@@ -64,8 +70,8 @@ def test_it_needs_nothing_else(stored: StoredTables) -> None:
     assert {link[1:] for link in page.links} <= set(page.ids)
 
 
-def test_the_policy_allows_only_the_scripts_of_the_page(stored: StoredTables) -> None:
-    page = Page(page_of(stored))
+def test_the_policy_allows_only_the_scripts_of_the_page(text: str) -> None:
+    page = Page(text)
     hashes = [
         f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in page.scripts[""]
     ]
@@ -76,8 +82,7 @@ def test_the_policy_allows_only_the_scripts_of_the_page(stored: StoredTables) ->
     assert [len(one) > 100_000 for one in page.scripts[""]] == [True, False]  # Vega once, and the script of the page
 
 
-def test_a_chart_has_a_description_a_table_and_a_form_without_scripts(stored: StoredTables) -> None:
-    text = page_of(stored)
+def test_a_chart_has_a_description_a_table_and_a_form_without_scripts(text: str) -> None:
     page = Page(text)
     charts = len(page.scripts["application/json"])
     assert charts >= 8
@@ -88,18 +93,17 @@ def test_a_chart_has_a_description_a_table_and_a_form_without_scripts(stored: St
         assert json.loads(one)["spec"]["width"] == "container"
 
 
-def test_the_answer_is_first(stored: StoredTables) -> None:
-    titles = re.findall(r"<h2 [^>]*>([^<]*)<", page_of(stored))
+def test_the_answer_is_first(text: str) -> None:
+    titles = re.findall(r"<h2 [^>]*>([^<]*)<", text)
     assert titles[:3] == ["Incidents", "Unhealthy topics and subscriptions", "Traffic over time"]
     assert titles[-1] == "Captures"
 
 
-def test_the_same_tables_give_the_same_page(stored: StoredTables) -> None:
-    assert page_of(stored) == page_of(stored)
+def test_the_same_tables_give_the_same_page(stored: StoredTables, text: str) -> None:
+    assert page_of(stored) == text
 
 
-def test_findings_include_advice(stored: StoredTables) -> None:
-    text = page_of(stored)
+def test_findings_include_advice(stored: StoredTables, text: str) -> None:
     rows = stored.read("findings").to_pylist()
     assert rows
     for row in rows:

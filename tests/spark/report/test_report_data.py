@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.spark.report.report_data import INTERVALS, ReportData, Selection, open_report_data
+from pcli.spark.report.report_data import INTERVALS, ReportData, open_report_data
+from pcli.spark.report.selection import Selection
 from pcli.spark.tables.stored_tables import StoredTables
 
 SECOND = 1_000_000_000
