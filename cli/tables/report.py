@@ -40,6 +40,16 @@ def report(
     ] = None,
     run: RunNumber = None,
     as_of: AsOf = "",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve web pages of all objects and rows until Ctrl-C.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of --serve; 0 selects any free port.")
+    ] = 8088,
+    bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address of --serve.")] = "127.0.0.1",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve on an address of the network without credentials.")
+    ] = False,
 ) -> None:
     """Write a self-contained HTML report of the tables of `analyze` or `spark-analyze`.
 
@@ -49,10 +59,18 @@ def report(
     pcli analyze captures/ -o out/ && pcli report out/ -o report.html
 
     pcli report out/ --topic orders --since 2026-11-20T18:00:00Z
+
+    pcli report out/ --serve
     """
-    check_report("-o", output)
-    page = _page(chosen_tables(tables, run, as_of), title, _selection(since, until, topic))
-    _write(page, output)
+    if not serve:
+        check_report("-o", output)
+        _write(_page(chosen_tables(tables, run, as_of), title, _selection(since, until, topic)), output)
+        return
+    _check_extra()
+    from pcli.cli.tables import report_serving
+
+    address = report_serving.Address(bind, port, insecure)
+    report_serving.serve(lambda: chosen_tables(tables, run, as_of), title, _selection(since, until, topic), address)
 
 
 def _selection(since: str, until: str, topics: list[str] | None) -> Selection:
@@ -69,14 +87,19 @@ def _selection(since: str, until: str, topics: list[str] | None) -> Selection:
 
 def check_report(option: str, output: str) -> None:
     """End the command if the report cannot be written. ``option`` is the option that specifies the file."""
-    if missing := [name for name in _NEEDS if find_spec(name) is None]:
-        fail(f"a report needs {' and '.join(missing)}: pip install 'pulsar-pcli[report]'")
+    _check_extra()
     if output == "-":
         return
     if not Path(output).parent.is_dir():
         fail(f"{option} {output}: there is no folder {Path(output).parent}")
     if Path(output).is_dir():
         fail(f"{option} {output}: this is a folder: name a file in it")
+
+
+def _check_extra() -> None:
+    """End the command if a package of the extra is missing."""
+    if missing := [name for name in _NEEDS if find_spec(name) is None]:
+        fail(f"a report needs {' and '.join(missing)}: pip install 'pulsar-pcli[report]'")
 
 
 def chosen_tables(place: str, run: int | None, as_of: str) -> StoredTables:

@@ -70,8 +70,8 @@
     const next = [from === "" ? 0 : Number(from), to === "" ? last : Number(to)];
     setRange(from === "" && to === "" || next[0] >= next[1] ? null : next, null);
   };
-  ["from", "to"].forEach((id) => document.getElementById(id).addEventListener("change", fromTo));
-  document.getElementById("reset").addEventListener("click", () => setRange(null, null));
+  document.querySelectorAll("#from, #to").forEach((input) => input.addEventListener("change", fromTo));
+  document.querySelectorAll("#reset").forEach((button) => button.addEventListener("click", () => setRange(null, null)));
   document.getElementById("open").addEventListener("click", () => {
     const all = [...document.querySelectorAll("details:not(.data)")];
     const open = !all.every((one) => one.open);
@@ -121,6 +121,18 @@
     }
     if (target) { target.scrollIntoView(); }
   };
+  // A page of a server shows a later run as soon as there is one, unless something on the page is in use.
+  const news = document.getElementById("news");
+  const check = async () => {
+    const answer = await fetch("/run");
+    const { run } = await answer.json();
+    if (run === Number(root.dataset.run)) { return; }
+    const used = document.querySelector("main details[open]") || document.getElementById("search").value || range;
+    if (!used) { location.reload(); }
+    news.textContent = "Run " + run + " has finished: reload the page to show it.";
+  };
+  if (news) { setInterval(() => { check().catch(() => { news.textContent = "The server does not respond."; }); }, 5000); }
+
   window.addEventListener("hashchange", openTarget);
   openTarget();
 })();

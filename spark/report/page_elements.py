@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Cell", "Chart", "Entry", "Finding", "FindingGroup", "Section", "TableText"]
+__all__ = ["Cell", "Chart", "Entry", "Finding", "FindingGroup", "Form", "Section", "TableText"]
 
 
 class Cell(NamedTuple):
@@ -93,6 +93,18 @@ class FindingGroup:
     """A note on findings that were omitted; empty if none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A search in the rows of a page of a server."""
+
+    search: str
+    """The text that the rows contain."""
+    order: str = ""
+    """The column by which the rows are sorted; empty for the order of the table."""
+    columns: Sequence[str] = ()
+    """The columns by which the rows can be sorted."""
+
+
 @dataclass(slots=True)
 class Section:
     """A section of the page with a heading."""
@@ -107,3 +119,5 @@ class Section:
     tables: list[TableText] = field(default_factory=list)
     parts: list[Section] = field(default_factory=list)
     """Sections of objects, folded."""
+    links: list[tuple[str, str]] = field(default_factory=list)
+    """Texts and addresses."""

@@ -95,6 +95,10 @@ class ReportData:
         """Number of packets in the captures."""
         return pc.sum(self.captures["packets"]).as_py() or 0
 
+    def register(self, name: str, table: str) -> None:
+        """Make a table of the run available to queries under a name."""
+        self._database.register(name, self.tables.dataset(table))
+
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query; ``values`` are those of its question marks."""
         found: list[tuple[Any, ...]] = self._database.execute(sql, list(values)).fetchall()

@@ -1,6 +1,13 @@
 """`pcli report`: to a file or a pipe, complete or no output at all; errors in one line."""
 
+import re
 import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -117,3 +124,30 @@ def test_a_missing_extra_is_one_line_with_the_remedy(pcli, tables, tmp_path, mon
     result = pcli("report", tables, "-o", tmp_path / "page.html")
     assert (result.code, result.out) == (2, "")
     assert result.err == "pcli: a report needs vl_convert: pip install 'pulsar-pcli[report]'\n"
+
+
+def test_serving_is_refused_in_one_line(pcli, tables, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        result = pcli("report", tables, "--serve", "--port", port)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"pcli: port {port} of 127.0.0.1: address already in use\n"
+    result = pcli("report", tables, "--serve", "--bind", "0.0.0.0")
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "accept this with --insecure" in result.err
+    result = pcli("report", tmp_path / "nowhere", "--serve", "--port", "0")
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "no tables" in result.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serving_ends_with_a_signal(tables, running, number):
+    command = [sys.executable, "-m", "pcli.cli", "report", str(tables), "--serve", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running.append(SimpleNamespace(process=process, line=None))
+    url = re.fullmatch(r"report at  (http://127\.0\.0\.1:\d+/)\n", process.stdout.readline())[1]
+    with urllib.request.urlopen(f"{url}tables/messages", timeout=60) as response:
+        assert b"dead-letter" in response.read()
+    process.send_signal(number)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
