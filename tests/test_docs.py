@@ -98,6 +98,7 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
         ("why", "why"),
         ("bundle", "bundle"),
         ("top", "top"),
+        ("report", "report"),
         ("spark-analyze", "spark"),
         ("spark-stream", "spark"),
     ],

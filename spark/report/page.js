@@ -5,7 +5,7 @@
   const tip = document.getElementById("tip");
   const views = [];
   let range = null;
-  let passing = false;
+  let passing = 0;
 
   // Text of the capture is only ever inserted as text, never as HTML.
   const lines = (names, datum) => datum.text !== undefined ? [datum.kind + ", " + place(datum.s), datum.text] :
@@ -31,14 +31,17 @@
     tip.style.top = Math.max(4, Math.min(event.clientY + 14, window.innerHeight - box.height - 4)) + "px";
   };
 
-  const setRange = (next, from) => {
-    if (passing) { return; }
-    passing = true;
+  // The signal of a chart also changes when the range is set here: only changes by the reader are passed on.
+  const setRange = async (next, from) => {
     range = next;
-    const inputs = [document.getElementById("from"), document.getElementById("to")];
-    inputs.forEach((input, at) => { if (input) { input.value = next ? Math.round(next[at] * 1000) / 1000 : ""; } });
-    Promise.all(views.filter((view) => view !== from).map((view) => view.signal("zoom_s", next || []).runAsync()))
-      .finally(() => { passing = false; });
+    if (from || !next) {
+      ["from", "to"].forEach((id, at) => {
+        document.getElementById(id).value = next ? Math.round(next[at] * 1000) / 1000 : "";
+      });
+    }
+    passing += 1;
+    await Promise.all(views.filter((view) => view !== from).map((view) => view.signal("zoom_s", next).runAsync()));
+    passing -= 1;
   };
 
   const draw = async (figure) => {
@@ -52,7 +55,7 @@
     if (about.timed) {
       views.push(view);
       if (range) { await view.signal("zoom_s", range).runAsync(); }
-      view.addSignalListener("zoom_s", (name, value) => { setRange(value && value.length ? value : null, view); });
+      view.addSignalListener("zoom_s", (name, value) => { if (!passing) { setRange(value || null, view); } });
     }
   };
 

@@ -52,7 +52,7 @@ _SHAPES: Final = {"error": "triangle-down", "warning": "diamond", "note": "circl
 _CLIP: Final = re.compile(r"(?<=\"|#)clip\d+")
 
 _HEIGHT: Final = 190
-_WIDTHS: Final = {False: 600, True: 960}
+_WIDTHS: Final = {False: 520, True: 800}
 """Width of the static SVG, by `Chart.wide`."""
 
 _DURATION: Final = (
@@ -200,6 +200,7 @@ def bar_chart(
         spec,
         (),
         tuple(Entry(kind, kinds[kind], "") for kind in used),
+        _bar_table(title, bars, clock, unit),
         wide=True,
         timed=clock is not None,
     )
@@ -353,6 +354,19 @@ def _table(title: str, unit: str, names: tuple[str, ...], series: Sequence[Serie
         f"{title}, {unit}. Each row is an interval of {figure(clock.step)} s; intervals without values are left out."
     )
     return TableText(caption, head, rows, frozenset((0, *range(2, len(head)))))
+
+
+def _bar_table(title: str, bars: Sequence[Bar], clock: Clock | None, unit: str) -> TableText:
+    """Return the data of a chart of ranges."""
+    rows = [
+        (
+            bar.row, bar.kind, f"{bar.begin:,.3f}", f"{bar.end:,.3f}",
+            *([clock_text(clock.first_ns + round(bar.begin * 1e9))] if clock is not None else []), printable(bar.text),
+        )
+        for bar in bars
+    ]  # fmt: skip
+    head = ("row", "kind", "begin", "end", *(["begin, UTC"] if clock is not None else []), "text")
+    return TableText(f"{title}, {unit or 'seconds'}", head, rows, frozenset({2, 3}))
 
 
 def _most(values: Sequence[float | None]) -> float:

@@ -88,7 +88,7 @@ def test_a_chart_has_a_description_a_table_and_a_form_without_scripts(text: str)
     assert charts >= 8
     assert len(re.findall(r'class="chart" role="img" aria-label="[^"]{10,}"', text)) == charts
     assert text.count('class="still"><svg') == charts
-    assert text.count('<details class="data">') >= charts - 2  # the charts of bars have a list or a table below
+    assert text.count('<details class="data">') == charts
     for one in page.scripts["application/json"]:
         assert json.loads(one)["spec"]["width"] == "container"
 

@@ -102,6 +102,13 @@ def test_the_table_of_a_chart_contains_its_values() -> None:
     assert [row[2] for row in table.rows] == ["4"]
 
 
+def test_the_table_of_a_chart_of_ranges_contains_them() -> None:
+    bars = [Bar("rule", 1, 2.5, "error", "text")]
+    table = bar_chart("b", "t", bars, SEVERITY_COLORS, CLOCK, "", caption="", alt="").table
+    assert table is not None
+    assert table.rows == [("rule", "error", "1.000", "2.500", "11:06:41.000", "text")]
+
+
 def test_all_charts_over_time_have_the_same_axis_and_can_be_zoomed() -> None:
     axes = [
         layer["encoding"]["x"]["scale"]["domain"]
