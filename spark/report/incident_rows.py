@@ -80,10 +80,10 @@ def _objects(found: Found) -> Iterable[tuple[str, Key]]:
     topic, stream = subject.get("topic"), subject.get("stream")
     if stream is not None:
         yield "connections", (cluster, stream)
-    if topic is None:
+    if not topic:
         return
     yield "topics", (cluster, topic)
-    if "subscription" in subject:
+    if subject.get("subscription"):
         yield "subscriptions", (cluster, topic, subject["subscription"])
         if "consumer" in subject:
             yield "consumers", (cluster, topic, subject["subscription"], subject["consumer"])

@@ -77,9 +77,11 @@ def latency_rows(data: ReportData, kind: str, names: str, most: int) -> list[tup
     source, time, value, where = _LATENCIES[kind]
     columns = ", ".join(_percentile(value, share) for share in PERCENTILES.values())
     count = names.count(",") + 1
+    known = " AND ".join(f"{name.strip()} <> ''" for name in names.split(","))  # several objects may have no name
     rows = data.rows(
-        f"SELECT {names}, count(*) AS samples, {columns}, max({value}) FROM {source} WHERE {where} AND {time} BETWEEN "  # noqa: S608
-        f"{data.clock.first_ns} AND {data.clock.last_ns} GROUP BY ALL ORDER BY samples DESC, {names} LIMIT {most}"
+        f"SELECT {names}, count(*) AS samples, {columns}, max({value}) FROM {source} WHERE {known} AND {where} "  # noqa: S608
+        f"AND {time} BETWEEN {data.clock.first_ns} AND {data.clock.last_ns} GROUP BY ALL "
+        f"ORDER BY samples DESC, {names} LIMIT {most}"
     )
     return [(row[:count], row[count], [float(one) for one in row[count + 1 :]]) for row in rows]
 

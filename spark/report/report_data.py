@@ -100,9 +100,16 @@ class ReportData:
         self._database.register(name, self.tables.dataset(table))
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; ``values`` are those of its question marks."""
-        found: list[tuple[Any, ...]] = self._database.execute(sql, list(values)).fetchall()
+        """Return the rows of a query; ``values`` are those of its question marks. Raises LocalError if it fails."""
+        found: list[tuple[Any, ...]] = self._execute(sql, values).fetchall()
         return found
+
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        """Execute a statement. Raises LocalError, for example if another program has removed a file of the tables."""
+        try:
+            return self._database.execute(sql, list(values))
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise LocalError(f"{self.tables.root}: {printable(' '.join(str(error).split()))[:300]}") from None
 
     def objects(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a table of topics, subscriptions, … that are selected, without the broker's own."""
@@ -191,11 +198,11 @@ class ReportData:
         topics = [one for one in topics if self.selection.names_topic(one)]
         self._database.register("wanted", pa.table({"name": pa.array(topics, pa.string())}))
         where = "true" if not self.selection.topics else "topic IN (SELECT name FROM wanted)"
-        self._database.execute(_ENTRIES.format(where=where, first=self.clock.first_ns, last=self.clock.last_ns))
-        self._database.execute(_DELIVERIES)
-        self._database.execute(_CHANGES)
-        self._database.execute(_ACKS)
-        self._database.execute("ALTER TABLE entries DROP COLUMN deliveries")
+        self._execute(_ENTRIES.format(where=where, first=self.clock.first_ns, last=self.clock.last_ns))
+        self._execute(_DELIVERIES)
+        self._execute(_CHANGES)
+        self._execute(_ACKS)
+        self._execute("ALTER TABLE entries DROP COLUMN deliveries")
 
 
 @contextmanager
@@ -207,10 +214,7 @@ def open_report_data(tables: StoredTables, selection: Selection = EVERYTHING) ->
     with tempfile.TemporaryDirectory(prefix="pcli-report-") as folder:
         settings |= {"memory_limit": _MEMORY, "temp_directory": folder}
         with duckdb.connect(str(Path(folder) / "report.duckdb"), config=settings) as database:
-            try:
-                yield ReportData(tables, selection, database)
-            except duckdb.Error as error:
-                raise LocalError(f"{tables.root}: {' '.join(str(error).partition('LINE')[0].split())}") from None
+            yield ReportData(tables, selection, database)
 
 
 def _clock(root: str, captures: pa.Table, selection: Selection) -> Clock:

@@ -16,7 +16,6 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import duckdb
 import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -232,10 +231,7 @@ def _rows(run: _OpenRun, name: str, search: str, order: str, first: int) -> list
     sorted_by = f'ORDER BY "{order}" NULLS LAST' if order else ""
     run.data.register(f"rows_of_{name}", name)
     sql = f"SELECT {columns} FROM {source} {sorted_by} LIMIT {ROWS + 1} OFFSET {first}"  # noqa: S608
-    try:
-        return run.data.rows(sql, [search] if search else [])
-    except duckdb.Error as error:
-        raise LocalError(f"table {name}: {' '.join(str(error).split())[:200]}") from None
+    return run.data.rows(sql, [search] if search else [])
 
 
 def _value(value: Any) -> Cell | str:

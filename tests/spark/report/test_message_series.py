@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from pcli.spark.analysis import analyze
@@ -131,6 +133,19 @@ def test_requests_of_a_connection(data: ReportData) -> None:
     found = requests(data, list(asked))
     counts = {key: round(sum(one or 0 for one in curve["requests"]) * data.clock.step) for key, curve in found.items()}
     assert counts == dict(asked)
+
+
+def test_messages_of_unknown_topics_have_no_percentiles(stored: StoredTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topics may be different ones."""
+    table = stored.read("messages")
+    table = table.set_column(table.schema.get_field_index("topic"), "topic", pa.nulls(len(table), pa.string()))
+    original = StoredTables.dataset
+    monkeypatch.setattr(
+        StoredTables, "dataset", lambda self, name: ds.dataset(table) if name == "messages" else original(self, name)
+    )
+    with open_report_data(stored) as unnamed:
+        assert unnamed.rows("SELECT count(*) FROM entries WHERE topic = ''") == [(len(messages(unnamed)),)]
+        assert latency_rows(unnamed, "publish", TOPIC, 10) == latency_rows(unnamed, "ack", SUBSCRIPTION, 10) == []
 
 
 def test_a_percentile_belongs_to_one_cluster(captures: Path, tmp_path: Path) -> None:
