@@ -16,7 +16,7 @@ from pcli.codec.observe.rules import RULES
 from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.codec.observe.rules.finding_text import cause_text
 from pcli.spark.report.incident_rows import Findings, Found
-from pcli.spark.report.number_format import clock_text, name_text, named, number, short_topic
+from pcli.spark.report.number_format import name_text, named, number, short_topic
 from pcli.spark.report.page_elements import Cell, Finding, FindingGroup, Section, TableText
 from pcli.spark.report.report_data import Clock, Key, ReportData
 from pcli.spark.report.vega_charts import SEVERITY_COLORS, Bar, Mark, bar_chart
@@ -217,7 +217,7 @@ def _times(begin_ns: int, end_ns: int, clock: Clock) -> str:
 
 
 def _time(time_ns: int, clock: Clock) -> str:
-    return f"{clock_text(time_ns)} UTC ({(time_ns - clock.first_ns) / 1e9:,.3f} s)"
+    return f"{clock.text(time_ns)} UTC ({(time_ns - clock.first_ns) / 1e9:,.3f} s)"
 
 
 def _subject(one: Found) -> Hashable:

@@ -8,7 +8,7 @@ from typing import Final
 from pcli.codec.observe.text_format import printable
 from pcli.spark.input.read_plan import CLUSTER
 
-__all__ = ["clock_text", "duration", "figure", "moment", "name_text", "named", "number", "short_topic", "size"]
+__all__ = ["duration", "figure", "moment", "name_text", "named", "number", "short_topic", "size"]
 
 _DURATIONS: Final = ((1e9 * 3600, "h"), (1e9 * 60, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -38,11 +38,6 @@ def number(count: int) -> str:
 def figure(value: float) -> str:
     """Format a number with at most four significant digits: ``12,345``, ``0.0213``."""
     return f"{value:,.0f}" if abs(value) >= 1000 or float(value).is_integer() else f"{value:.4g}"
-
-
-def clock_text(time_ns: int) -> str:
-    """Format the time of day: ``12:00:00.123``."""
-    return moment(time_ns)[11:-4]
 
 
 def moment(time_ns: int) -> str:

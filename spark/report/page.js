@@ -107,10 +107,19 @@
     clearTimeout(waiting);
     waiting = setTimeout(() => search(event.target.value.trim().toLowerCase()), 150);
   });
+  // The text of an element that a reader sees, without the data of charts.
+  const texts = new WeakMap();
+  const textOf = (one) => {
+    if (!texts.has(one)) {
+      const parts = one.matches("tr") ? [one] : [...one.querySelectorAll("summary, p, dt, dd, li, h3, table.sortable td")];
+      texts.set(one, parts.map((part) => part.textContent).join(" ").toLowerCase());
+    }
+    return texts.get(one);
+  };
   const search = (words) => {
     let count = 0;
     document.querySelectorAll(".group, .part, table.sortable tbody tr").forEach((one) => {
-      const match = !words || one.textContent.toLowerCase().includes(words);
+      const match = !words || textOf(one).includes(words);
       one.hidden = !match;
       count += match && !one.querySelector(".group, .part, tr") ? 1 : 0;
     });

@@ -66,6 +66,12 @@ class Clock:
         """Return a time in seconds since the start, within the axis."""
         return min(max((time_ns - self.first_ns) / 1e9, 0.0), self.seconds)
 
+    def text(self, time_ns: int) -> str:
+        """Format a time of day in UTC, with the date if the axis extends over several days."""
+        text = moment(time_ns).removesuffix(" UTC")
+        days = {moment(one)[:10] for one in (self.first_ns, self.last_ns)}
+        return text if len(days) > 1 else text[11:]
+
     def interval(self, time: str) -> str:
         """Return the SQL expression for the number of the interval that contains a time in ns."""
         return f"(({time} - {self.first_ns}) * {INTERVALS} // {round(self.seconds * 1e9)})"

@@ -18,7 +18,7 @@ import vl_convert
 
 from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.codec.observe.text_format import printable
-from pcli.spark.report.number_format import clock_text, figure
+from pcli.spark.report.number_format import figure
 from pcli.spark.report.page_elements import Chart, Entry, TableText
 from pcli.spark.report.report_data import Clock
 
@@ -59,6 +59,9 @@ _DURATION: Final = (
     "datum.value >= 1000 ? format(datum.value / 1000, ',~r') + ' s' : format(datum.value, ',.3~r') + ' ms'"
 )
 """The label of a duration in ms."""
+
+_FINE: Final = 60
+"""Seconds of an axis below which labels contain milliseconds; on a longer axis, those between seconds contain them."""
 
 _LOG: Final = 30
 """Ratio of the largest to the smallest positive value from which the axis of a chart of durations is logarithmic."""
@@ -306,13 +309,11 @@ def _marks_layers(marks: Sequence[Mark], clock: Clock) -> list[dict[str, Any]]:
 def _x_axis(clock: Clock | None, longest: float, unit: str) -> dict[str, Any]:
     axis: dict[str, Any] = {"title": unit or None, "tickCount": {"expr": "ceil(width / 130)"}, "grid": True}
     if clock is not None:
-        layout = "%H:%M:%S.%L" if clock.seconds < 60 else "%H:%M:%S" if clock.seconds < 86_400 else "%m-%d %H:%M"
-        start = clock.first_ns // 1_000_000
-        axis["labelExpr"] = (
-            f"[format(datum.value, ',.6~g') + ' s', utcFormat({start} + 1000 * datum.value, '{layout}')]"
-            if clock.seconds < 1000
-            else f"[format(datum.value, ',d') + ' s', utcFormat({start} + 1000 * datum.value, '{layout}')]"
-        )
+        day = "%m-%d " if len(clock.text(clock.first_ns)) > len("00:00:00.000") else ""
+        parts = "true" if clock.seconds < _FINE else "datum.value % 1 != 0"
+        layout = f"{parts} ? '{day}%H:%M:%S.%L' : '{day}%H:%M:%S'"
+        time = f"utcFormat({clock.first_ns // 1_000_000} + 1000 * datum.value, {layout})"
+        axis["labelExpr"] = f"[format(datum.value, ',.3~f') + ' s', {time}]"
     return {
         "field": "s",
         "type": "quantitative",
@@ -343,7 +344,7 @@ def _table(title: str, unit: str, names: tuple[str, ...], series: Sequence[Serie
     """Return the data of a chart. Rows without values are left out."""
     rows = [
         (
-            f"{index * clock.step:,.3f}", clock_text(clock.first_ns + round(index * clock.step * 1e9)),
+            f"{index * clock.step:,.3f}", clock.text(clock.first_ns + round(index * clock.step * 1e9)),
             *("–" if one is None else figure(one) for one in values),
         )
         for index, values in enumerate(zip(*(one.values for one in series)))
@@ -361,7 +362,7 @@ def _bar_table(title: str, bars: Sequence[Bar], clock: Clock | None, unit: str) 
     rows = [
         (
             bar.row, bar.kind, f"{bar.begin:,.3f}", f"{bar.end:,.3f}",
-            *([clock_text(clock.first_ns + round(bar.begin * 1e9))] if clock is not None else []), printable(bar.text),
+            *([clock.text(clock.first_ns + round(bar.begin * 1e9))] if clock is not None else []), printable(bar.text),
         )
         for bar in bars
     ]  # fmt: skip

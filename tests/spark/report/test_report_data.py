@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.spark.report.report_data import INTERVALS, ReportData, open_report_data
+from pcli.spark.report.report_data import INTERVALS, Clock, ReportData, open_report_data
 from pcli.spark.report.selection import Selection
 from pcli.spark.tables.stored_tables import StoredTables
 
@@ -40,6 +40,12 @@ def test_a_range_begins_with_since_and_ends_before_until(data: ReportData, store
         [counted] = part.curves("entries", "'all'", "sent_ns", {"sum": "sum(messages)"}, [("all",)]).values()
         assert sum(one or 0 for one in counted["sum"]) == (expected or 0)
         assert len(counted["sum"]) == INTERVALS
+
+
+def test_times_have_a_date_if_the_axis_extends_over_several_days() -> None:
+    first = 1_795_046_399_500_000_000  # half a second before midnight
+    assert Clock(first, first + 400_000_000).text(first) == "23:59:59.500"
+    assert Clock(first, first + SECOND).text(first) == "2026-11-18 23:59:59.500"
 
 
 def test_a_problem_overlaps_a_range_if_it_continues_or_its_times_are_unknown() -> None:

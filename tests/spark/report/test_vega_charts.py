@@ -81,9 +81,16 @@ def test_an_axis_of_durations_is_logarithmic_only_if_all_values_are_positive() -
     assert scale(1, 2) == scale(0, 1000) == "None"
 
 
-def test_the_axis_shows_seconds_and_utc() -> None:
-    texts = [one.text for one in ET.fromstring(static_svg(chart(1, 2))).iter(f"{SVG}tspan")]
-    assert texts[:2] == ["0 s", "11:06:40"]
+@pytest.mark.parametrize(
+    ("seconds", "label"),
+    [(30, ["10 s", "11:06:50.000"]), (1200, ["200 s", "11:10:00"]), (200_000, ["50,000 s", "11-19 01:00:00"])],
+)
+def test_the_axis_shows_seconds_and_utc(seconds: int, label: list[str]) -> None:
+    clock = Clock(CLOCK.first_ns, CLOCK.first_ns + seconds * 1_000_000_000)
+    found = time_chart("key", "Title", "unit", [Series("a", [1] * INTERVALS)], clock)
+    assert found is not None
+    texts = [one.text for one in ET.fromstring(static_svg(found)).iter(f"{SVG}tspan")]
+    assert texts[2:4] == label
 
 
 def test_a_value_between_unknown_values_is_drawn_as_a_point() -> None:
