@@ -307,7 +307,7 @@ def _marks_layers(marks: Sequence[Mark], clock: Clock) -> list[dict[str, Any]]:
 
 
 def _x_axis(clock: Clock | None, longest: float, unit: str) -> dict[str, Any]:
-    axis: dict[str, Any] = {"title": unit or None, "tickCount": {"expr": "ceil(width / 130)"}, "grid": True}
+    axis: dict[str, Any] = {"title": unit or None, "tickCount": {"expr": "ceil(width / 160)"}, "grid": True}
     if clock is not None:
         day = "%m-%d " if len(clock.text(clock.first_ns)) > len("00:00:00.000") else ""
         parts = "true" if clock.seconds < _FINE else "datum.value % 1 != 0"
