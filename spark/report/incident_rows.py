@@ -31,11 +31,6 @@ class Found:
     finding: Finding
     show: str
 
-    @property
-    def end_ns(self) -> int:
-        """The end of the problem; 0 if it continues or is unknown."""
-        return self.finding.until_ns
-
 
 @dataclass(slots=True)
 class Findings:

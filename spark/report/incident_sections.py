@@ -17,7 +17,7 @@ from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.codec.observe.rules.finding_text import cause_text
 from pcli.spark.report.incident_rows import Findings, Found
 from pcli.spark.report.number_format import name_text, named, number, short_topic
-from pcli.spark.report.page_elements import Cell, Finding, FindingGroup, Section, TableText
+from pcli.spark.report.page_elements import Cell, Chart, Finding, FindingGroup, Section, TableText
 from pcli.spark.report.report_data import Clock, Key, ReportData
 from pcli.spark.report.vega_charts import SEVERITY_COLORS, Bar, Mark, bar_chart
 
@@ -62,7 +62,7 @@ def incidents(found: Findings, clock: Clock) -> Section:
     return section
 
 
-def _timeline(found: Findings, clock: Clock) -> Any:
+def _timeline(found: Findings, clock: Clock) -> Chart:
     rules = _grouped(found.incidents, lambda one: one[1].root.rule)
     bars = []
     for some in rules[:_MAX_ROWS]:
@@ -74,8 +74,7 @@ def _timeline(found: Findings, clock: Clock) -> Any:
         "Each bar is an incident, from its start to its end, or to the end of the recording if it continues or if its "
         "end is unknown."
     )
-    if len(rules) > _MAX_ROWS:
-        caption += f" The first {_MAX_ROWS} of {len(rules)} rules."
+    caption = f"{caption} {_first_of(_MAX_ROWS, len(rules), 'rules')}"
     alt = f"Bars over time for {_counted(len(bars), 'incident')}; the list below contains the same incidents."
     return bar_chart(
         "incidents-timeline", "Timeline of the incidents", bars, SEVERITY_COLORS, clock, "", caption=caption, alt=alt
@@ -93,42 +92,46 @@ def _rule_group(some: Sequence[tuple[str, Incident]], shows: dict[int, Found], c
     """Return the incidents of one rule as a line."""
     first = some[0][1]
     subjects = _grouped(some, lambda one: _subject(shows[id(one[1].root)]))
-    groups = [_incident_group(same, shows, clock) for same in subjects[:MAX_SUBJECTS]]
-    more = f"The first {MAX_SUBJECTS} of {number(len(subjects))} subjects." if len(subjects) > MAX_SUBJECTS else ""
-    ranges = [_range(one) for _, one in some]
-    times = _times(
-        min(one for one, _ in ranges), 0 if any(not end for _, end in ranges) else max(e for _, e in ranges), clock
-    )
+    groups = [_subject_group(same, shows, clock) for same in subjects[:MAX_SUBJECTS]]
+    more = _first_of(MAX_SUBJECTS, len(subjects), "subjects")
+    begins, ends = zip(*(_range(one) for _, one in some))
+    times = _times(min(filter(None, begins), default=0), 0 if 0 in ends else max(ends), clock)
     title = RULES[first.root.rule].title
     what = first.summary() if len(some) == 1 else f"{title[:1].upper()}{title[1:]}. First: {first.summary()}"
-    head = f"{first.root.rule}{times}"
     if len(groups) == 1:  # the line of the rule and the line of the subject would be the same
-        return FindingGroup(first.severity, head, what, len(some), findings=groups[0].findings, more=groups[0].more)
-    return FindingGroup(first.severity, head, what, len(some), groups, (), more)
+        groups, findings, more = list(groups[0].groups), groups[0].findings, groups[0].more
+    else:
+        findings = ()
+    return FindingGroup(first.severity, f"{first.root.rule}{times}", what, len(some), groups, findings, more)
 
 
-def _incident_group(same: Sequence[tuple[str, Incident]], shows: dict[int, Found], clock: Clock) -> FindingGroup:
+def _subject_group(same: Sequence[tuple[str, Incident]], shows: dict[int, Found], clock: Clock) -> FindingGroup:
+    """Return the incidents of one rule and one subject as a line."""
+    first = same[0][1]
     found = [shows[id(one)] for _, incident in same for one in incident.findings]
-    shown = found[:MAX_FINDINGS]
-    more = f"The first {MAX_FINDINGS} of {number(len(found))} findings." if len(found) > MAX_FINDINGS else ""
-    root = shows[id(same[0][1].root)]
-    head = _subject_text(root) or root.finding.rule
-    return FindingGroup(
-        same[0][1].severity, f"{head}{_times(*_range(same[0][1]), clock)}", same[0][1].summary(), len(same), (),
-        [_finding(one, clock) for one in shown], more,
-    )  # fmt: skip
+    groups, more = finding_groups(found, clock)
+    findings: Sequence[Finding] = ()
+    if len(groups) == 1:
+        groups, findings, more = [], groups[0].findings, groups[0].more
+    head = f"{_subject_text(shows[id(first.root)]) or first.root.rule}{_times(*_range(first), clock)}"
+    return FindingGroup(first.severity, head, first.summary(), len(same), groups, findings, more)
 
 
-def finding_groups(found: Sequence[Found], clock: Clock) -> list[FindingGroup]:
-    """Return the findings of an object, one group for each rule and subject."""
+def finding_groups(found: Sequence[Found], clock: Clock) -> tuple[list[FindingGroup], str]:
+    """Return findings in a group for each rule and subject, and a note on groups that are left out."""
     groups = []
-    for same in _grouped(found, lambda one: (one.finding.rule, _subject(one)))[:MAX_SUBJECTS]:
+    every = _grouped(found, lambda one: (one.finding.rule, _subject(one)))
+    for same in every[:MAX_SUBJECTS]:
         first = same[0].finding
-        more = f"The first {MAX_FINDINGS} of {number(len(same))} findings." if len(same) > MAX_FINDINGS else ""
         shown = [_finding(one, clock) for one in same[:MAX_FINDINGS]]
         head = f"{first.rule}{_times(first.since_ns, first.until_ns, clock)}"
+        more = _first_of(MAX_FINDINGS, len(same), "findings")
         groups.append(FindingGroup(first.severity, head, first.what, len(same), (), shown, more))
-    return groups
+    return groups, _first_of(MAX_SUBJECTS, len(every), "rules and subjects")
+
+
+def _first_of(shown: int, count: int, what: str) -> str:
+    return f"The first {shown} of {number(count)} {what}." if count > shown else ""
 
 
 def marks_of(found: Sequence[Found]) -> list[Mark]:
@@ -164,7 +167,7 @@ def unhealthy(found: Findings, data: ReportData, href: Callable[[str, Key], str]
         return section
     rows.sort(key=lambda row: (row[0], -(row[4].sort or 0)))
     head = ("state", "topic / subscription", "findings", "count", "backlog at the end", "unacked at the end")
-    more = f"The first {_MAX_UNHEALTHY} of {number(len(rows))}." if len(rows) > _MAX_UNHEALTHY else ""
+    more = _first_of(_MAX_UNHEALTHY, len(rows), "topics and subscriptions")
     section.tables.append(
         TableText(
             "Errors first; a dash marks an unknown value",
@@ -221,10 +224,11 @@ def _time(time_ns: int, clock: Clock) -> str:
 
 
 def _subject(one: Found) -> Hashable:
-    """Return the names in the subject. Connections and variants do not distinguish groups."""
-    return one.cluster, tuple(
-        (name, str(one.finding.subject[name])) for name in _SUBJECT if name in one.finding.subject
-    )
+    """Return the names in the subject. Connections, ports of clients and variants do not distinguish groups."""
+    subject = {name: str(one.finding.subject[name]) for name in _SUBJECT if name in one.finding.subject}
+    if "stream" in one.finding.subject and "client" in subject:
+        subject["client"] = subject["client"].rpartition(":")[0]
+    return one.cluster, tuple(subject.items())
 
 
 def _subject_text(one: Found) -> str:

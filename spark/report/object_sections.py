@@ -73,7 +73,8 @@ def _part(data: ReportData, objects: Objects, kind: Kind, row: Row, anchor: str,
         options = {"durations": unit == "ms", "steps": unit != "ms"}
         chart = time_chart(f"{anchor}-{at + 1}", name, unit, series, data.clock, marks, "", **options)
         part.charts += [chart] if chart is not None else []
-    part.groups = finding_groups(found, data.clock)
+    part.groups, more = finding_groups(found, data.clock)
+    part.texts = [more] if more else []
     if kind.name in ("topics", "subscriptions"):
         balance = balance_table(data, key)
         slow = slowest_table(data, key, _SLOWEST) if data.has_messages else None

@@ -21,7 +21,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A table of cells. A cell is text, or a number that is formatted, or a `Cell`."""
+    """A table. A cell is text, or a `Cell` with a number by which rows are sorted or with a link."""
 
     caption: str
     head: tuple[str, ...]

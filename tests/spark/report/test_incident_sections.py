@@ -53,9 +53,18 @@ def section_of(data: ReportData) -> Section:
 def test_a_hundred_equal_findings_are_one_line(data: ReportData, with_findings: Any) -> None:
     with_findings(*(finding(variant=str(number), connection=number) for number in range(100)))
     [group] = section_of(data).groups
-    assert (group.count, group.severity, group.groups) == (100, "warning", ())
+    assert (group.count, group.severity, group.groups) == (100, "warning", [])
     assert len(group.findings) == MAX_FINDINGS
     assert group.more == f"The first {MAX_FINDINGS} of 100 findings."
+
+
+def test_findings_about_connections_of_one_client_are_one_line(data: ReportData, with_findings: Any) -> None:
+    ports = (40_000, 40_001)
+    with_findings(
+        *(finding("slow-answers", connection=port, subject={"client": f"[::1]:{port}"}, topic="") for port in ports)
+    )
+    [group] = section_of(data).groups
+    assert (group.count, group.groups, len(group.findings)) == (2, [], 2)
 
 
 def test_findings_of_one_rule_about_many_topics_are_one_line_with_a_line_for_each(
@@ -73,7 +82,7 @@ def test_findings_with_a_reason_are_one_incident(data: ReportData, with_findings
     [group] = section_of(data).groups
     assert (group.head, group.severity) == ("never-acked", "error")
     assert group.what.startswith("Nothing was acked. As a result, ")
-    assert [one.head.partition(" ")[0] for one in group.findings] == ["never-acked", "stuck-unacked-limit"]
+    assert [one.head.partition(" ")[0] for one in group.groups] == ["never-acked", "stuck-unacked-limit"]
 
 
 def test_incidents_do_not_mix_clusters(data: ReportData, with_findings: Any) -> None:
