@@ -70,8 +70,7 @@ def _part(data: ReportData, objects: Objects, kind: Kind, row: Row, anchor: str,
     part = Section(title(kind, values) + (f": {state}" if state != "–" else ""), anchor, figures=facts(values))
     marks = marks_of(found)
     for at, (name, unit, series) in enumerate(curves):
-        options = {"durations": unit == "ms", "steps": unit != "ms"}
-        chart = time_chart(f"{anchor}-{at + 1}", name, unit, series, data.clock, marks, "", **options)
+        chart = time_chart(f"{anchor}-{at + 1}", name, unit, series, data.clock, marks)
         part.charts += [chart] if chart is not None else []
     part.groups, more = finding_groups(found, data.clock)
     part.texts = [more] if more else []

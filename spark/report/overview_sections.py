@@ -37,9 +37,7 @@ def traffic(data: ReportData, marks: Sequence[Mark]) -> Section:
     caption = f"All topics, in intervals of {step}. Redeliveries to the same consumer are not counted."
     _add(
         section,
-        time_chart(
-            "traffic-all", "Messages", "messages / s", lines, data.clock, marks, caption=caption, steps=True, wide=True
-        ),
+        time_chart("traffic-all", "Messages", "messages / s", lines, data.clock, marks, caption=caption, wide=True),
     )
     published = series_of.rates(data, "published", TOPIC, keys[:MAX_SERIES])
     by_topic = [Series(named(*key), values) for key, values in published.items()]
@@ -54,7 +52,6 @@ def traffic(data: ReportData, marks: Sequence[Mark]) -> Section:
             data.clock,
             marks,
             caption=more,
-            steps=True,
             wide=True,
         ),
     )
@@ -96,7 +93,6 @@ def _latency(data: ReportData, marks: Sequence[Mark], title: str, kind: str, wha
             data.clock,
             marks,
             caption=caption,
-            durations=True,
             wide=True,
         ),
     )
@@ -130,7 +126,6 @@ def unacknowledged(data: ReportData, marks: Sequence[Mark]) -> Section:
             data.clock,
             marks,
             caption=caption,
-            steps=True,
         ),
     )
     rows = sorted(data.objects("subscriptions"), key=lambda row: -(row["msg_backlog"] or 0))
@@ -143,7 +138,7 @@ def unacknowledged(data: ReportData, marks: Sequence[Mark]) -> Section:
     lines = [Series(named(*key), values) for key, values in backlogs.items()]
     _add(
         section,
-        time_chart("backlog-chart", "Backlog", "entries", lines, data.clock, marks, caption=caption, steps=True),
+        time_chart("backlog-chart", "Backlog", "entries", lines, data.clock, marks, caption=caption),
     )
     section.tables.append(_left(data))
     return section
@@ -200,9 +195,7 @@ def permits(data: ReportData, marks: Sequence[Mark]) -> Section:
         caption += f" The {MAX_SERIES} consumers that were without permits for the longest time."
     _add(
         section,
-        time_chart(
-            "permits-chart", "Permits", "permits", lines, data.clock, marks, caption=caption, steps=True, wide=True
-        ),
+        time_chart("permits-chart", "Permits", "permits", lines, data.clock, marks, caption=caption, wide=True),
     )
     cells: list[Sequence[Cell | str]] = [
         (

@@ -117,43 +117,47 @@ def time_chart(
     marks: Sequence[Mark] = (),
     caption: str = "",
     *,
-    steps: bool = False,
-    durations: bool = False,
     wide: bool = False,
 ) -> Chart | None:
     """Return a line chart over time, or None if no series has a value other than 0.
 
-    ``unit`` is the title of the other axis. ``steps`` draws each value as constant until the next value. ``durations``
-    allows a logarithmic axis.
+    ``unit`` is the title of the other axis. If it is ``ms``, the values are durations: the axis may be logarithmic.
+    Other values are drawn as constant until the next value.
     """
     drawn = [one for one in series if any(one.values)][:MAX_SERIES]
     if not drawn:
         return None
-    values = [value for one in drawn for value in one.values if value is not None]
-    positive = [value for value in values if value > 0]
-    log = durations and len(positive) == len(values) and max(positive) > _LOG * min(positive)
-    y_scale = {"type": "log"} if log else {"zero": True, "nice": True}
+    y = _y_axis(unit, [value for one in drawn for value in one.values if value is not None])
+    lines = [_line(index, y, steps=unit != "ms") for index in range(len(drawn))]
+    layers = [*lines, *_lone_points(drawn, clock, y), _hover(), *_marks_layers(marks, clock)]
+    names = tuple(printable(one.name) for one in drawn)
+    highest = "; ".join(f"{name} at most {figure(_most(one.values))}" for name, one in zip(names, drawn))
+    spec = _frame(layers, _rows(drawn, clock), clock)
+    alt, table = f"{title}, {unit} over time: {highest}.", _table(title, unit, names, drawn, clock)
+    return Chart(key, title, caption, alt, spec, names, _legend(names, marks), table, wide)
+
+
+def _y_axis(unit: str, values: Sequence[float]) -> dict[str, Any]:
+    """Return the encoding of the values of a chart over time, without the field."""
     axis: dict[str, Any] = {"title": unit, "tickCount": 4, "format": "~s"}
-    if durations:
+    scale: dict[str, Any] = {"zero": True, "nice": True}
+    if unit == "ms":
         axis |= {"title": None, "labelExpr": _DURATION, "labelOverlap": "greedy", "labelSeparation": 12}
-    y = {"type": "quantitative", "scale": y_scale, "axis": axis}
-    lines = [_line(index, y, steps) for index in range(len(drawn))]
-    spec = _frame(
-        [*lines, *_lone_points(drawn, clock, y), _hover(), *_marks_layers(marks, clock)], _rows(drawn, clock), clock
+        if min(values) > 0 and max(values) > _LOG * min(values):
+            scale = {"type": "log"}
+    return {"type": "quantitative", "scale": scale, "axis": axis}
+
+
+def _legend(names: Sequence[str], marks: Sequence[Mark]) -> tuple[Entry, ...]:
+    lines = (
+        Entry(name, COLORS[index % len(COLORS)], ",".join(map(str, _DASHES[index // 3 % 3])))
+        for index, name in enumerate(names)
     )
-    legend = tuple(
-        Entry(printable(one.name), COLORS[index % len(COLORS)], ",".join(map(str, _DASHES[index // 3 % 3])))
-        for index, one in enumerate(drawn)
-    )
-    highest = "; ".join(f"{entry.name} at most {figure(_most(one.values))}" for entry, one in zip(legend, drawn))
-    alt = f"{title}, {unit} over time: {highest}."
-    names = tuple(entry.name for entry in legend)
-    legend += tuple(
-        Entry(f"{one} (finding)", SEVERITY_COLORS[one], "", _SYMBOLS[one])
-        for one in SEVERITIES
-        if any(mark.severity == one for mark in marks)
-    )
-    return Chart(key, title, caption, alt, spec, names, legend, _table(title, unit, names, drawn, clock), wide)
+    used = {mark.severity for mark in marks}
+    shapes = (
+        Entry(f"{one} (finding)", SEVERITY_COLORS[one], "", _SYMBOLS[one]) for one in SEVERITIES if one in used
+    )  # fmt: skip
+    return (*lines, *shapes)
 
 
 def bar_chart(
@@ -169,44 +173,35 @@ def bar_chart(
 ) -> Chart:
     """Return a chart of ranges in rows. ``kinds`` are the colours by kind. Without a clock, ``unit`` is the axis."""
     longest = clock.seconds if clock is not None else max(bar.end for bar in bars)
-    least = longest / 250  # the length that is visible
-    data = [
+    rows = list(dict.fromkeys(bar.row for bar in bars))
+    names = {"title": None, "labelLimit": 260, "minExtent": 10 + 7 * max(map(len, rows))}
+    colors = {"domain": list(kinds), "range": list(kinds.values())}
+    layer = {
+        "mark": {"type": "bar", "tooltip": {"content": "data"}, "height": {"band": 0.7}, "cornerRadius": 2},
+        "encoding": {
+            "y": {"field": "row", "type": "nominal", "sort": None, "axis": names},
+            "x": _x_axis(clock, longest, unit), "x2": {"field": "e"},
+            "color": {"field": "kind", "type": "nominal", "legend": None, "scale": colors},
+        },
+        "params": [_zoom()],
+    }  # fmt: skip
+    spec = {"height": max(2, len(rows)) * 24, "layer": [layer], "data": {"values": _bar_rows(bars, longest)}}
+    used = {bar.kind for bar in bars}
+    legend = tuple(Entry(kind, color, "") for kind, color in kinds.items() if kind in used)
+    table = _bar_table(title, bars, clock, unit)
+    return Chart(key, title, caption, alt, spec, (), legend, table, wide=True, timed=clock is not None)
+
+
+def _bar_rows(bars: Sequence[Bar], longest: float) -> list[dict[str, Any]]:
+    """Return the data of a chart of ranges. A short range is extended until it is visible."""
+    least = longest / 250
+    return [
         {
             "row": bar.row, "s": _short(bar.begin), "e": _short(min(max(bar.end, bar.begin + least), longest)),
             "kind": bar.kind, "text": printable(bar.text),
         }
         for bar in bars
     ]  # fmt: skip
-    rows = list(dict.fromkeys(bar.row for bar in bars))
-    names = {"title": None, "labelLimit": 260, "minExtent": 10 + 7 * max(map(len, rows))}
-    color = {
-        "field": "kind",
-        "type": "nominal",
-        "legend": None,
-        "scale": {"domain": list(kinds), "range": list(kinds.values())},
-    }
-    layer = {
-        "mark": {"type": "bar", "tooltip": {"content": "data"}, "height": {"band": 0.7}, "cornerRadius": 2},
-        "encoding": {
-            "y": {"field": "row", "type": "nominal", "sort": None, "axis": names},
-            "x": _x_axis(clock, longest, unit), "x2": {"field": "e"}, "color": color,
-        },
-        "params": [_zoom()],
-    }  # fmt: skip
-    spec = {"height": max(2, len(rows)) * 24, "layer": [layer], "data": {"values": data}}
-    used = [kind for kind in kinds if any(bar.kind == kind for bar in bars)]
-    return Chart(
-        key,
-        title,
-        caption,
-        alt,
-        spec,
-        (),
-        tuple(Entry(kind, kinds[kind], "") for kind in used),
-        _bar_table(title, bars, clock, unit),
-        wide=True,
-        timed=clock is not None,
-    )
 
 
 def static_svg(chart: Chart) -> str:
@@ -239,7 +234,7 @@ def _frame(layers: list[dict[str, Any]], rows: list[dict[str, Any]], clock: Cloc
     return {"height": _HEIGHT, "layer": layers, "data": {"values": rows}}
 
 
-def _line(index: int, y: dict[str, Any], steps: bool) -> dict[str, Any]:
+def _line(index: int, y: dict[str, Any], *, steps: bool) -> dict[str, Any]:
     mark = {
         "type": "line", "color": COLORS[index % len(COLORS)], "strokeWidth": 1.8, "clip": True,
         "interpolate": "step-after" if steps else "linear",

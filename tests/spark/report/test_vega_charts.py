@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from importlib.resources import files
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -29,9 +28,9 @@ EVIL = '</script><img src=x onerror=alert(1)>"\\" + x'
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def chart(*values: float | None, name: str = "a", marks: tuple[Mark, ...] = (), **options: Any) -> Chart:
+def chart(*values: float | None, name: str = "a", unit: str = "unit", marks: tuple[Mark, ...] = ()) -> Chart:
     padded = [*values, *[values[-1]] * (INTERVALS - len(values))]
-    found = time_chart("key", "Title", "unit", [Series(name, padded)], CLOCK, marks, **options)
+    found = time_chart("key", "Title", unit, [Series(name, padded)], CLOCK, marks)
     assert found is not None
     return found
 
@@ -75,7 +74,7 @@ def test_a_chart_without_values_is_left_out() -> None:
 
 def test_an_axis_of_durations_is_logarithmic_only_if_all_values_are_positive() -> None:
     def scale(*values: float) -> str:
-        return str(chart(*values, durations=True).spec["layer"][0]["encoding"]["y"]["scale"].get("type"))
+        return str(chart(*values, unit="ms").spec["layer"][0]["encoding"]["y"]["scale"].get("type"))
 
     assert scale(1, 1000) == "log"
     assert scale(1, 2) == scale(0, 1000) == "None"
@@ -119,7 +118,7 @@ def test_the_table_of_a_chart_of_ranges_contains_them() -> None:
 def test_all_charts_over_time_have_the_same_axis_and_can_be_zoomed() -> None:
     axes = [
         layer["encoding"]["x"]["scale"]["domain"]
-        for one in (chart(1), chart(5, durations=True))
+        for one in (chart(1), chart(5, unit="ms"))
         for layer in live_spec(one)["layer"]
     ]
     assert set(map(tuple, axes)) == {(0, 60)}
