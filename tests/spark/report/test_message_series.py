@@ -25,7 +25,8 @@ from pcli.spark.report.message_series import (
     requests,
 )
 from pcli.spark.report.overview_sections import consumer_key
-from pcli.spark.report.report_data import Key, ReportData, open_report_data
+from pcli.spark.report.report_data import INTERVALS, Key, ReportData, open_report_data
+from pcli.spark.report.selection import Selection
 from pcli.spark.request import Request
 from pcli.spark.tables.stored_tables import StoredTables
 
@@ -113,6 +114,24 @@ def test_a_backlog_ends_with_the_figure_of_the_subscription_and_is_never_negativ
         assert curve[-1] == ends[key]
         assert all(value is not None and value >= 0 for value in curve)
         assert max(value or 0 for value in curve) > 0
+
+
+@pytest.mark.parametrize("part", [1, 37, 60, 119])
+def test_series_of_a_range_have_the_values_of_the_whole_recording(
+    data: ReportData, stored: StoredTables, part: int
+) -> None:
+    """Entries that are stored and acknowledged after the range, and deliveries before it, count."""
+    rows = [row for row in data.objects("subscriptions") if row["msg_backlog"] is not None]
+    ends = {(row["cluster"], row["topic"], row["subscription"]): row["msg_backlog"] for row in rows}
+    [key, *_] = ends
+    span = round(data.clock.seconds * 1e9)
+    border = data.clock.first_ns - (-part * span // INTERVALS)  # the first nanosecond of an interval
+    with open_report_data(stored, Selection(until_ns=border)) as before:
+        assert backlogs(before, ends)[key][-1] == backlogs(data, ends)[key][part - 1]
+        assert held(before, SUBSCRIPTION, [key])[key][-1] == held(data, SUBSCRIPTION, [key])[key][part - 1]
+    with open_report_data(stored, Selection(since_ns=border)) as after:
+        assert backlogs(after, ends)[key][-1] == ends[key]
+        assert held(after, SUBSCRIPTION, [key])[key][-1] == held(data, SUBSCRIPTION, [key])[key][-1]
 
 
 def test_permits_end_with_the_balance_of_the_last_second(data: ReportData) -> None:
