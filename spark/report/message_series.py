@@ -73,17 +73,21 @@ def latencies(data: ReportData, kind: str, names: str, chosen: Sequence[Key]) ->
 
 
 def latency_rows(data: ReportData, kind: str, names: str, most: int) -> list[tuple[Key, int, list[float]]]:
-    """Return object, messages, percentiles and maximum in ms, for the objects with most messages."""
+    """Return object, messages, percentiles and maximum in ms, for the objects with most messages.
+
+    Percentiles are computed only for these objects, because the digest of one takes some kilobytes.
+    """
     source, time, value, where = _LATENCIES[kind]
-    columns = ", ".join(_percentile(value, share) for share in PERCENTILES.values())
-    count = names.count(",") + 1
-    known = " AND ".join(f"{name.strip()} <> ''" for name in names.split(","))  # several objects may have no name
+    columns = names.split(", ")
+    known = " AND ".join(f"{name} <> ''" for name in columns)  # several objects may have no name
     rows = data.rows(
-        f"SELECT {names}, count(*) AS samples, {columns}, max({value}) FROM {source} WHERE {known} AND {where} "  # noqa: S608
-        f"AND {time} BETWEEN {data.clock.first_ns} AND {data.clock.last_ns} GROUP BY ALL "
-        f"ORDER BY samples DESC, {names} LIMIT {most}"
+        f"WITH samples AS (SELECT {names}, {value} AS ms FROM {source} WHERE {known} AND {where} AND {time} BETWEEN "  # noqa: S608
+        f"{data.clock.first_ns} AND {data.clock.last_ns}), most AS (SELECT {names}, count(*) AS samples FROM samples "
+        f"GROUP BY ALL ORDER BY samples DESC, {names} LIMIT {most}) SELECT {names}, samples, {_percentiles('ms')}, "
+        f"max(ms) FROM most JOIN samples USING ({names}) GROUP BY ALL ORDER BY samples DESC, {names}"
     )
-    return [(row[:count], row[count], [float(one) for one in row[count + 1 :]]) for row in rows]
+    count = len(columns)
+    return [(row[:count], row[count], [*map(float, row[count + 1]), float(row[count + 2])]) for row in rows]
 
 
 def held(data: ReportData, names: str, chosen: Sequence[Key]) -> dict[Key, Values]:
@@ -153,6 +157,11 @@ def requests(data: ReportData, chosen: Sequence[Key]) -> Curves:
     for curve in found.values():
         curve["requests"] = [(one or 0) / data.clock.step for one in curve["requests"]]
     return found
+
+
+def _percentiles(value: str) -> str:
+    """Return the SQL of a list with all PERCENTILES."""
+    return f"approx_quantile(({value})::DOUBLE, {list(PERCENTILES.values())})"
 
 
 def _percentile(value: str, share: float) -> str:

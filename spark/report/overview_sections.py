@@ -162,7 +162,7 @@ _LEFT: Final = {
 def _left(data: ReportData) -> TableText:
     columns = ", ".join(f"sum(unacked) FILTER (nth = 1 AND evidence IN {words})" for words in _LEFT.values())
     found = data.rows(
-        f"SELECT {SUBSCRIPTION}, {columns}, count(DISTINCT id) FILTER (nth > 1 OR count > 1) AS redelivered FROM "  # noqa: S608
+        f"SELECT {SUBSCRIPTION}, {columns}, count(*) FILTER (nth = 1 AND times > 1) AS redelivered FROM "  # noqa: S608
         f"deliveries GROUP BY ALL HAVING sum(unacked) > 0 OR redelivered > 0 ORDER BY sum(unacked) DESC, "
         f"{SUBSCRIPTION} LIMIT {MOST_ROWS}"
     )

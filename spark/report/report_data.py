@@ -36,7 +36,7 @@ __all__ = ["INTERVALS", "Clock", "Curves", "Key", "ReportData", "open_report_dat
 INTERVALS: Final = 120
 """Number of points of each series."""
 
-_MEMORY: Final = "1GB"
+_MEMORY: Final = "512MB"
 """Memory of DuckDB; it uses temporary files beyond."""
 
 Key = tuple[Any, ...]
@@ -252,7 +252,8 @@ SELECT id, cluster, topic, coalesce(d.subscription, '') AS subscription, coalesc
        d.connection AS connection, d.consumer_id AS consumer_id, ledger, entry, sent_ns, evidence,
        d.delivered_ns AS delivered_ns, d.acked_ns AS acked_ns, d.count AS count, greatest(d.messages, 1) AS messages,
        greatest(d.unacked, 0) AS unacked, d.again AS again,
-       coalesce(d.acked_ns, lead(d.delivered_ns) OVER several) AS released_ns, row_number() OVER several AS nth
+       coalesce(d.acked_ns, lead(d.delivered_ns) OVER several) AS released_ns, row_number() OVER several AS nth,
+       sum(d.count) OVER (PARTITION BY id, d.subscription) AS times
 FROM (SELECT * EXCLUDE deliveries, unnest(deliveries) AS d FROM entries)
 WINDOW several AS (PARTITION BY id, d.subscription ORDER BY d.delivered_ns NULLS LAST)
 """
