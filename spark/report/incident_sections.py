@@ -31,6 +31,7 @@ _MAX_BARS: Final = 60
 """Maximum number of incidents of a rule in the timeline."""
 _MAX_MARKS: Final = 40
 """Maximum number of findings that are marked in a chart."""
+_STATE: Final = ("cluster", "topic", "subscription", "msg_backlog", "unacked_messages")
 _MAX_UNHEALTHY: Final = 50
 
 _SUBJECT: Final = ("cluster", "topic", "subscription", "consumer", "producer", "client", "server", "request", "key")
@@ -144,7 +145,7 @@ def unhealthy(found: Findings, data: ReportData, href: Callable[[str, Key], str]
     """Return the section on the topics and subscriptions with errors or warnings. ``href`` links to an object."""
     section = Section("Unhealthy topics and subscriptions", "unhealthy")
     state = {
-        (row["cluster"], row["topic"], row["subscription"]): row for row in data.objects("subscriptions")
+        (row["cluster"], row["topic"], row["subscription"]): row for row in data.objects("subscriptions", _STATE)
     }  # fmt: skip
     rows = []
     for (kind, key), some in found.of.items():

@@ -18,7 +18,7 @@ from pcli.spark.report.number_format import name_text, number
 from pcli.spark.report.overview_sections import MOST_ROWS, consumer_key, slowest_table
 from pcli.spark.report.page_elements import Section
 from pcli.spark.report.report_data import Key, ReportData
-from pcli.spark.report.report_objects import KINDS, Kind, Objects, balance_table, facts, title
+from pcli.spark.report.report_objects import KINDS, PLACE, Kind, Objects, balance_table, facts, title
 from pcli.spark.report.vega_charts import MAX_SERIES, Series, time_chart
 
 __all__ = ["object_sections", "parts_of"]
@@ -59,6 +59,8 @@ def object_sections(data: ReportData, found: Findings, objects: Objects) -> Iter
 
 def parts_of(data: ReportData, found: Findings, objects: Objects, kind: Kind, rows: Sequence[Row]) -> list[Section]:
     """Return the sections of these objects."""
+    whole = data.whole_rows(kind.name, [row[PLACE] for _, row in rows])
+    rows = [(key, row) for (key, _), row in zip(rows, whole)]
     charts = _CHARTS[kind.name](data, rows)
     return [_part(data, objects, kind, row, f"{kind.name}-{at + 1}", charts[at]) for at, row in enumerate(rows)]
 
@@ -86,7 +88,8 @@ def _of_topics(data: ReportData, rows: Sequence[Row]) -> list[list[_Lines]]:
     kinds = ("published", "delivered", "acknowledged")
     rates = {kind: series_of.rates(data, kind, TOPIC, keys) for kind in kinds}
     publish = series_of.latencies(data, "publish", TOPIC, keys)
-    groups = [row for row in data.objects("subscriptions") if (row["cluster"], row["topic"]) in set(keys)]
+    columns = ("cluster", "topic", "subscription", "msg_backlog")
+    groups = [row for row in data.objects("subscriptions", columns) if (row["cluster"], row["topic"]) in set(keys)]
     chosen = [_group(row) for row in groups]
     held = series_of.held(data, SUBSCRIPTION, chosen)
     backlogs = series_of.backlogs(data, _ends(groups))

@@ -128,7 +128,7 @@ def unacknowledged(data: ReportData, marks: Sequence[Mark]) -> Section:
             caption=caption,
         ),
     )
-    rows = sorted(data.objects("subscriptions"), key=lambda row: -(row["msg_backlog"] or 0))
+    rows = sorted(data.objects("subscriptions", _BACKLOG), key=lambda row: -(row["msg_backlog"] or 0))
     ends = {_key(row): row["msg_backlog"] for row in rows[:MAX_SERIES] if row["msg_backlog"] is not None}
     backlogs = series_of.backlogs(data, ends)
     caption = (
@@ -143,6 +143,12 @@ def unacknowledged(data: ReportData, marks: Sequence[Mark]) -> Section:
     section.tables.append(_left(data))
     return section
 
+
+_BACKLOG: Final = ("cluster", "topic", "subscription", "msg_backlog")
+_PERMITS: Final = (
+    "cluster", "topic", "subscription", "consumer", "connection", "consumer_id", "flows", "exhausted_ns", "lowest",
+    "available_permits", "unacked_messages", "msg_out_counter",
+)  # fmt: skip
 
 _HOLDERS: Final = f"""
 SELECT {CONSUMER}, max(held) AS most FROM (
@@ -182,7 +188,7 @@ def _left(data: ReportData) -> TableText:
 def permits(data: ReportData, marks: Sequence[Mark]) -> Section:
     """Return the section on permits over time, for the consumers that had no permits for the longest time."""
     section = Section("Permits over time", "permits")
-    rows = [row for row in data.objects("consumers") if row["flows"]]
+    rows = [row for row in data.objects("consumers", _PERMITS) if row["flows"]]
     rows.sort(key=lambda row: (-(row["exhausted_ns"] or 0), row["available_permits"] or 0))
     if not rows:
         section.texts.append("The capture contains no FLOW.")

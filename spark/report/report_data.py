@@ -29,6 +29,7 @@ from pcli.codec.observe.fields.field_table import nearest
 from pcli.codec.observe.text_format import printable, short_topic
 from pcli.spark.report.number_format import moment
 from pcli.spark.report.selection import EVERYTHING, Selection
+from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.stored_tables import StoredTables
 
 __all__ = ["INTERVALS", "Clock", "Curves", "Key", "ReportData", "open_report_data"]
@@ -86,7 +87,7 @@ class ReportData:
         self.captures = tables.read("captures")
         self.clock = _clock(tables.root, self.captures, selection)
         self._database = database
-        self._objects: dict[str, list[dict[str, Any]]] = {}
+        self._objects: dict[str, pa.Table] = {}
         self._check_topics()
         self._sources = {"exchanges", "permits"} & set(tables.names)
         for name in self._sources:
@@ -117,27 +118,50 @@ class ReportData:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise LocalError(f"{self.tables.root}: {printable(' '.join(str(error).split()))[:300]}") from None
 
-    def objects(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a table of topics, subscriptions, … that are selected, without the broker's own."""
+    def objects(self, name: str, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Return the selected rows of a table of topics, subscriptions, …, with these columns, or with all.
+
+        The broker's own objects are left out.
+        """
+        table = self._selected(name)
+        found: list[dict[str, Any]] = (table.select(columns) if columns and len(table) else table).to_pylist()
+        return found
+
+    def whole_rows(self, name: str, places: Sequence[int]) -> list[dict[str, Any]]:
+        """Return all columns of the rows of `objects` at these places."""
+        found: list[dict[str, Any]] = self._selected(name).take(list(places)).to_pylist()
+        return found
+
+    def rows_of_topic(self, name: str, cluster: str, topic: str) -> list[dict[str, Any]]:
+        """Return the rows of `objects` of a topic."""
+        found: list[dict[str, Any]] = (
+            self._selected(name).filter((pc.field("cluster") == cluster) & (pc.field("topic") == topic)).to_pylist()
+        )
+        return found
+
+    def _selected(self, name: str) -> pa.Table:
+        """Return the selected rows of a table. They are kept as columns, which are much smaller than Python objects."""
         if name not in self._objects:
-            rows = self.tables.read(name).to_pylist() if name in self.tables.names else []
-            self._objects[name] = self._selected(name, rows)
+            known = name in self.tables.names
+            table = self.tables.read(name) if known else TABLES[name].schema.empty_table()
+            self._objects[name] = table.filter(pa.array(self._mask(name, table), pa.bool_()))
         return self._objects[name]
 
-    def _selected(self, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _mask(self, name: str, table: pa.Table) -> list[bool]:
         streams = self._streams() if name == "connections" and self.selection.topics else None
+        columns = ("cluster", "topic", "connection", "system", "first_ns", "last_ns")
         return [
-            row
-            for row in rows
-            if not row.get("system")
+            not row.get("system")
             and (streams is None or (row["cluster"], row["connection"]) in streams)
             and (name == "connections" or self.selection.names_topic(row["topic"]))
             and self.selection.overlaps(row.get("first_ns"), row.get("last_ns"))
+            for row in table.select([one for one in columns if one in table.schema.names]).to_pylist()
         ]
 
     def _streams(self) -> set[Key]:
         """Return the connections of the selected topics: those of entries, deliveries, consumers and producers."""
-        rows = [*self.objects("consumers"), *self.objects("producers")]
+        columns = ("cluster", "connection")
+        rows = [*self.objects("consumers", columns), *self.objects("producers", columns)]
         found = {(row["cluster"], row["connection"]) for row in rows}
         if self.has_messages:
             sql = "SELECT cluster, connection FROM entries UNION SELECT cluster, connection FROM deliveries"

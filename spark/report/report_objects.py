@@ -16,7 +16,7 @@ from pcli.spark.report.number_format import duration, moment, name_text, named, 
 from pcli.spark.report.page_elements import Cell, TableText
 from pcli.spark.report.report_data import Key, ReportData
 
-__all__ = ["KINDS", "Kind", "Objects", "balance_table", "facts"]
+__all__ = ["KINDS", "PLACE", "Kind", "Objects", "balance_table", "facts"]
 
 _TIMES_FROM: Final = 10**17
 """A value in ns is a time since 1970 from here, and a duration below; 1e17 ns is in March 1973."""
@@ -39,6 +39,21 @@ class Kind:
     """The columns of the table of all objects."""
     most: int
     """Maximum number of objects with a section in a page."""
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns that the order, the names and the table of all objects need."""
+        more = _READ.get(self.name, ())
+        return tuple(dict.fromkeys((*self.names, *self.traffic, *self.columns, *more)))
+
+
+_READ: Final = {
+    "consumers": ("connection", "consumer_id"),
+    "connections": ("client", "client_port", "server", "server_port"),
+}
+
+PLACE: Final = "row of the table"
+"""The name of the place of a row among `ReportData.objects`, in rows with some columns only."""
 
 
 KINDS: Final = {
@@ -82,7 +97,8 @@ class Objects:
     def of(self, kind: Kind) -> list[tuple[Key, dict[str, Any]]]:
         """Return the keys and rows of the objects of a kind."""
         if kind.name not in self._ordered:
-            keyed = [(_key(kind, row), row) for row in self._data.objects(kind.name)]
+            rows = self._data.objects(kind.name, kind.read)
+            keyed = [(_key(kind, row), row | {PLACE: place}) for place, row in enumerate(rows)]
             self._ordered[kind.name] = sorted(keyed, key=lambda one: (*self._weight(kind, *one), *map(str, one[0])))
         return self._ordered[kind.name]
 
@@ -138,11 +154,7 @@ def facts(row: dict[str, Any]) -> list[tuple[str, str]]:
 
 def balance_table(data: ReportData, key: Key) -> TableText | None:
     """Return the message balance of a topic and its subscriptions, or of one subscription."""
-    rows = [
-        row
-        for row in data.objects("balances")
-        if (row["cluster"], row["topic"]) == key[:2] and (len(key) == 2 or row["subscription"] == key[2])
-    ]
+    rows = [row for row in data.rows_of_topic("balances", *key[:2]) if len(key) == 2 or row["subscription"] == key[2]]
     names = [name for name in _BALANCE if any(row[name] is not None for row in rows)]
     cells: list[Sequence[Cell | str]] = [
         (name_text(row["subscription"]) if row["subscription"] else "topic", *(_cell(row, one) for one in names))
