@@ -144,7 +144,8 @@ class ReportData:
         if name not in self._objects:
             known = name in self.tables.names
             table = self.tables.read(name) if known else TABLES[name].schema.empty_table()
-            self._objects[name] = table.filter(pa.array(self._mask(name, table), pa.bool_()))
+            mask = pa.array(self._mask(name, table), pa.bool_())
+            self._objects[name] = table.filter(mask).combine_chunks()
         return self._objects[name]
 
     def _mask(self, name: str, table: pa.Table) -> list[bool]:
