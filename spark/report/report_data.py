@@ -224,16 +224,18 @@ class ReportData:
         self._database.register("chosen", pa.table(columns))
 
     def _load_messages(self) -> None:
-        self._database.register("messages", self.tables.dataset("messages"))
-        topics = [one[0] for one in self.rows("SELECT DISTINCT topic FROM messages")]
-        topics = [one for one in topics if self.selection.names_topic(one)]
-        self._database.register("wanted", pa.table({"name": pa.array(topics, pa.string())}))
-        where = "true" if not self.selection.topics else "topic IN (SELECT name FROM wanted)"
+        self.register("messages", "messages")
+        where = "true"
+        if self.selection.topics:
+            topics = [one[0] for one in self.rows("SELECT DISTINCT topic FROM messages")]
+            topics = [one for one in topics if self.selection.names_topic(one)]
+            self._database.register("wanted", pa.table({"name": pa.array(topics, pa.string())}))
+            where = "topic IN (SELECT name FROM wanted)"
+        scanner = self.tables.dataset("messages").scanner(columns=list(_COLUMNS), **_SCAN)
+        self._database.register("scanned", scanner.to_reader())
         self._execute(_ENTRIES.format(where=where, first=self.clock.first_ns, last=self.clock.last_ns))
-        self._execute(_DELIVERIES)
-        self._execute(_CHANGES)
-        self._execute(_ACKS)
-        self._execute("ALTER TABLE entries DROP COLUMN deliveries")
+        for statement in (_DELIVERIES, _CHANGES, _ACKS, "ALTER TABLE entries DROP COLUMN deliveries"):
+            self._execute(statement)
 
 
 @contextmanager
@@ -258,6 +260,12 @@ def _clock(root: str, captures: pa.Table, selection: Selection) -> Clock:
     return Clock(first, max(last, first + 1))
 
 
+_COLUMNS: Final = (
+    "cluster", "topic", "ledger", "entry", "first_ns", "producer", "deliveries", "marker", "state", "evidence",
+)  # fmt: skip
+_SCAN: Final[dict[str, int]] = {"batch_size": 16_384, "batch_readahead": 2, "fragment_readahead": 1}
+"""Arrow would read 16 batches of 131,072 rows in advance, which take gigabytes."""
+
 _ENTRIES: Final = """
 CREATE TABLE entries AS
 SELECT row_number() OVER () AS id, cluster, coalesce(topic, '') AS topic, ledger, entry,
@@ -265,7 +273,7 @@ SELECT row_number() OVER () AS id, cluster, coalesce(topic, '') AS topic, ledger
        coalesce(producer.name, '') AS producer, producer.sent_ns AS sent_ns, producer.receipt_ns AS receipt_ns,
        greatest(producer.messages, 1) AS messages, state, evidence,
        coalesce(producer.receipt_ns, producer.sent_ns, first_ns) AS stored_ns, ledger IS NOT NULL AS stored, deliveries
-FROM messages
+FROM scanned
 WHERE NOT marker AND {where} AND coalesce(first_ns, 0) <= {last} AND coalesce(greatest(
     first_ns, producer.sent_ns, producer.receipt_ns, list_max([d.delivered_ns FOR d IN deliveries]),
     list_max([d.acked_ns FOR d IN deliveries])), {last}) >= {first}
