@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from pcli.cli import __version__
+from pcli.cli.browse import browse
 from pcli.cli.client import consume, produce
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.output import Exit, fail, stop_quietly
@@ -99,6 +100,7 @@ _COMMANDS: Final = {
         decode.decode,
         encode.encode,
         dissect.dissect,
+        browse.browse,
         follow.follow,
         fields.fields,
         capture.capture,

@@ -99,6 +99,7 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
         ("bundle", "bundle"),
         ("top", "top"),
         ("report", "report"),
+        ("browse", "browse"),
         ("spark-analyze", "spark"),
         ("spark-stream", "spark"),
     ],

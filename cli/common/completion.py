@@ -9,7 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -26,12 +26,14 @@ __all__ = [
     "complete_setting",
     "complete_severity_or_rule",
     "complete_topic",
+    "filter_completions",
 ]
 
 _FRAMES_READ: Final = 20_000
 """Number of frames that are searched for topics. It is limited because a completion must not take seconds."""
 
 _TOPIC_VALUE: Final = re.compile(r"""(.*\bpulsar\.topic\s*(?:==|!=|contains)\s*)(["']?)([^"']*)$""", re.DOTALL)
+_ENUM_VALUE: Final = re.compile(r"""(.*?\b(pulsar[\w.]+)\s*(?:==|!=)\s*)(["']?)(\w*)$""", re.DOTALL)
 _LAST_WORD: Final = re.compile(r"(.*?)([\w.]*)$", re.DOTALL)
 
 Completions = list[tuple[str, str]]
@@ -59,14 +61,30 @@ def complete_field(incomplete: str) -> Completions:
 
 
 def complete_filter(context: typer.Context, incomplete: str) -> Completions:
-    """Complete a display filter: a field name, or a topic after ``pulsar.topic ==``."""
+    """Complete a display filter: a field name, a value of an enum, or a topic of the capture."""
+    return filter_completions(incomplete, lambda topic: _topics(context, topic))
+
+
+def filter_completions(incomplete: str, topics: Callable[[str], list[str]]) -> Completions:
+    """Return the completions of a display filter. ``topics`` returns the topics that begin with a string."""
     if match := _TOPIC_VALUE.match(incomplete):
         before, quote, topic = match.groups()
         quote = quote or "'"
-        return [(f"{before}{quote}{one}{quote}", "topic of the capture") for one in _topics(context, topic)]
+        return [(f"{before}{quote}{one}{quote}", "topic of the capture") for one in topics(topic)]
+    if match := _ENUM_VALUE.match(incomplete):
+        return _enum_completions(*match.groups())
     match = _LAST_WORD.match(incomplete)
     assert match is not None
     return [(f"{match[1]}{name}", text) for name, text in complete_field(match[2])] if match[2] else []
+
+
+def _enum_completions(before: str, name: str, quote: str, begun: str) -> Completions:
+    """Return the values of the field that begin with ``begun``; none if the field has no list of values."""
+    from pcli.codec.observe.fields.field_table import lookup_field
+
+    field, quote = lookup_field(name), quote or '"'
+    words = field.words if field is not None else ()
+    return [(f"{before}{quote}{word}{quote}", "value") for word, _ in words if word.lower().startswith(begun.lower())]
 
 
 def complete_topic(context: typer.Context, incomplete: str) -> Completions:

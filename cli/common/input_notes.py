@@ -15,7 +15,7 @@ from pcli.cli.common.output import counted, say
 if TYPE_CHECKING:
     from pcli.codec.capture import CaptureTotals, Note
 
-__all__ = ["InputNotes", "no_frames_text", "numbers_text"]
+__all__ = ["InputNotes", "no_frames_text", "numbers_text", "placed_note"]
 
 _MAX_NAMED: Final = 5
 """Maximum number of damaged files that are reported individually, and of ports and streams that are listed."""
@@ -48,7 +48,7 @@ class InputNotes:
             self._ports.setdefault(kind, {})[note.stream.server[1]] = None
             self._streams.setdefault(kind, {})[note.stream.number] = None
         if kind == "file" and count <= _MAX_NAMED:
-            say(_placed(note))
+            say(placed_note(note))
 
     def print(self) -> None:
         """Print the notes that have not been printed yet, grouped by kind."""
@@ -64,11 +64,11 @@ class InputNotes:
                 if count > _MAX_NAMED:
                     yield f"{count - _MAX_NAMED} more damaged or unreadable files"
             elif count == 1:
-                yield _placed(self._first[kind])
+                yield placed_note(self._first[kind])
             else:
                 streams = list(self._streams.get(kind, {}))
                 where = f" in {numbers_text('stream', streams)}" if streams else ""
-                yield f"{kind}: {counted(count, 'note')}{where}; the first: {_placed(self._first[kind])}"
+                yield f"{kind}: {counted(count, 'note')}{where}; the first: {placed_note(self._first[kind])}"
 
     def _protocol_line(self, kind: str) -> str:
         count, ports = len(self._streams[kind]), list(self._ports[kind])
@@ -96,7 +96,7 @@ def numbers_text(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun}s {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
-def _placed(note: Note) -> str:
+def placed_note(note: Note) -> str:
     """Return a note with its position: file, stream and direction, packet, and offset in the file."""
     place = []
     if note.source:

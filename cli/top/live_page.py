@@ -16,10 +16,9 @@ from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import DataTable, Input, Static
 
+from pcli.cli.common.text_sheet import TextSheet
 from pcli.cli.top.rows import COLUMNS, SORTS, Path, Row, Snapshot, cells, make_rows, ordered, statistics_of
 from pcli.codec.observe.text_format import printable
 
@@ -49,25 +48,6 @@ _KEYS: Final = (
     ("?", "show this help"),
     ("q", "quit"),
 )
-
-
-class _TextScreen(ModalScreen[None]):
-    """A sheet of text above the table. A key closes it."""
-
-    CSS = """
-    _TextScreen { align: center middle; }
-    #sheet { width: 90%; max-height: 90%; border: round $accent; padding: 0 1; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark", "dismiss", "close")]
-
-    def __init__(self, text: Text) -> None:
-        super().__init__()
-        self.text = text
-
-    def compose(self) -> ComposeResult:
-        """Compose one scrollable block of text."""
-        with VerticalScroll(id="sheet"):
-            yield Static(self.text)
 
 
 class _RowTable(DataTable[Text]):
@@ -217,7 +197,7 @@ class TopPage(App[None]):
     def action_help(self) -> None:
         """Show the keys."""
         lines = [f"{key:<16} {what}" for key, what in _KEYS]
-        self.push_screen(_TextScreen(Text("\n".join(lines))))
+        self.push_screen(TextSheet(Text("\n".join(lines))))
 
     def action_filter(self) -> None:
         """Open the input of the filter."""
@@ -245,7 +225,7 @@ class TopPage(App[None]):
         """Show all statistics and findings of a row."""
         row = self._shown.get(str(event.row_key.value))
         if row is not None:
-            self.push_screen(_TextScreen(_detail(row, self._snapshot)))
+            self.push_screen(TextSheet(_detail(row, self._snapshot)))
 
 
 def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:

@@ -67,6 +67,9 @@ class ReadOptions:
     streams: Container[int] | None = None
     """Numbers of the connections to read; None for all connections. The frames of others are neither returned nor
     counted."""
+    on_window: Callable[[str, int, Window], None] | None = None
+    """A function that receives each window of packets before its frames are yielded: the name of the file, the offset
+    of the window in the decompressed file, and the window."""
 
 
 def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator[CapturedFrame | Note | StreamEnd]:
@@ -82,7 +85,9 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
     reader = Reader(tcp, output)
     reader.careful = options.careful
 
-    def cut(window: Window) -> list[CapturedFrame | Note | StreamEnd]:
+    def cut(name: str, offset: int, window: Window) -> list[CapturedFrame | Note | StreamEnd]:
+        if options.on_window is not None:
+            options.on_window(name, offset, window)
         reader.packets(*window)
         return _take(output)
 
@@ -98,7 +103,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
                     if item.kind == TLS_KEY_LOG:
                         extractor.key_log.add(item.data)
                 else:
-                    yield from cut(item)
+                    yield from cut(name, source.position, item)
         if note is not None:
             yield note
     tcp.end(reader.packet)

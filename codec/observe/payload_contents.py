@@ -19,10 +19,10 @@ from pcli.codec.payload.chunks import is_chunk
 from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["Contents"]
+__all__ = ["WITH_SCHEMAS", "Contents"]
 
 
-_WITH_SCHEMAS: Final = frozenset(
+WITH_SCHEMAS: Final = frozenset(
     BY_NAME[name].number
     for name in (
         "PRODUCER", "PRODUCER_SUCCESS", "SUBSCRIBE", "GET_SCHEMA", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA",
@@ -42,6 +42,12 @@ class Contents:
         self._chunks = ChunkJoiner()
         self._schemas = SchemaBook()
 
+    def without_chunks(self) -> Contents:
+        """Return a decoder with the same keys and schemas that has no chunk of an incomplete message."""
+        other = Contents()
+        other._keys, other._schemas = self._keys, self._schemas
+        return other
+
     def open(self, facts: Facts) -> Entry | None:
         """Open the entry of a SEND or MESSAGE with its topic's schema. Return None if the metadata is missing."""
         frame = facts.frame
@@ -60,7 +66,7 @@ class Contents:
     def see(self, facts: Facts) -> None:
         """Store the chunk or schema that a frame contains. Pass frames in the order of the capture."""
         frame = facts.frame
-        if frame.type in _WITH_SCHEMAS:
+        if frame.type in WITH_SCHEMAS:
             self._schemas.see(frame.stream.number, frame.command)
         elif frame.type in PAYLOAD_TYPES and frame.metadata is not None and is_chunk(frame.metadata):
             _ = facts.opened

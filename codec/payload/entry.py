@@ -79,6 +79,11 @@ class Message:
         return self._data[self._start : self._end]
 
     @property
+    def place(self) -> tuple[bytes, int, int]:
+        """The decrypted and decompressed bytes of the entry, and the start and end of the payload in them."""
+        return self._data, self._start, self._end
+
+    @property
     def size(self) -> int:
         """Size of the payload in bytes."""
         return self._end - self._start

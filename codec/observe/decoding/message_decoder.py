@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pcli.codec.observe.decoding.decode_plans import LIST, MESSAGE, MESSAGES, ONE, PACKED, Plan, Slot
 from pcli.codec.observe.decoding.value_kinds import Values
 
-__all__ = ["walk"]
+__all__ = ["pull_field", "walk"]
 
 _DEPTH = 100  # protobuf's nesting limit; only groups can nest without limit here
 _ALL_ONES = 0xFFFFFFFFFFFFFFFF
@@ -29,6 +29,25 @@ def walk(data: bytes, start: int, end: int, plan: Plan, out: Values) -> bool:
         return _walk(data, start, min(end, len(data)), plan, out) and end <= len(data)
     except IndexError:
         return False
+
+
+def pull_field(data: bytes, start: int, end: int) -> tuple[int, int | bytes, int, int] | None:
+    """Return the tag of the field at ``start``, its value as `walk` passes it on, the value's start, and its end.
+
+    A varint is a number; all other values are bytes. Return None if the bytes before ``end`` are not a field.
+    """
+    try:
+        tag, position = _varint(data, start)
+        if tag < 8:
+            return None
+        stop = _skip(data, position, end, tag, 0)
+        if tag & 7 == 0:
+            return tag, _varint(data, position)[0], position, stop
+        if tag & 7 == 2:
+            position = _varint(data, position)[1]
+        return tag, data[position:stop], position, stop
+    except IndexError:
+        return None
 
 
 def _walk(data: bytes, position: int, end: int, plan: Plan, out: Values) -> bool:

@@ -53,6 +53,13 @@ class Filter:
             plan = self._plan(number)
         return plan if plan is True or plan is False else plan(facts)
 
+    def constant(self, number: int) -> bool | None:
+        """Return the result for all frames of a command type, or None if it depends on the frame."""
+        plan = self._plans.get(number)
+        if plan is None:
+            plan = self._plan(number)
+        return plan if isinstance(plan, bool) else None
+
     def _plan(self, number: int) -> _Plan:
         plan = _fold(self.tree, number, self._compiler)[0]
         if number in COMMANDS or len(self._plans) < len(COMMANDS) + _UNKNOWN_TYPES:
