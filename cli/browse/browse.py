@@ -117,7 +117,7 @@ def _run(source: Source, options: BrowseOptions) -> Exit:
     if source.is_empty:
         return source.close() or Exit.NO
     try:
-        BrowseApp(source.frames, options, source.build).run()
+        BrowseApp(source.frames, options, source.build, source.events).run()
     finally:
         code = source.close()
     return code

@@ -121,11 +121,25 @@ class BrowseApp(FrameViews):
             self.call_from_thread(self.jump, number, text)
 
     def action_stop_work(self) -> None:
-        """Stop the filter and the search. The rows found so far remain."""
-        for one in (self._filtered, self._search):
-            if one is not None and one.running:
-                one.stop()
-                self.say("stopped")
+        """Stop the filter, the search and the report; if nothing runs, close the side pane."""
+        running = [one for one in (self._filtered, self._search, self._report) if one is not None and one.running]
+        for one in running:
+            one.stop()
+        if running:
+            self._report = None if self._report in running else self._report
+            self._side_kind = ""
+            self.say("stopped")
+        elif self.side.kind:
+            self.close_side()
+
+    def action_side(self, kind: str) -> None:
+        """Open a side pane, or close it if it is open."""
+        if self.build is not None and not self.build.over:
+            self._report = None  # the frames since the last report are included
+        if self.side.kind == kind:
+            self.close_side()
+        else:
+            self.open_side(kind)
 
     # -- views
 
@@ -136,7 +150,7 @@ class BrowseApp(FrameViews):
 
     def action_next_pane(self, step: int) -> None:
         """Move the focus to another pane."""
-        panes = [one for one in (self.list, self.tree_pane, self.bytes_pane) if one.region.height]
+        panes = [one for one in (self.list, self.tree_pane, self.bytes_pane, self.side) if one.region.height]
         place = next((place for place, one in enumerate(panes) if one.has_focus), -step)
         panes[(place + step) % len(panes)].focus()
 

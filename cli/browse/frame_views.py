@@ -8,6 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -19,6 +20,7 @@ from textual.containers import Container
 from textual.geometry import Size
 from textual.widgets import Static
 
+from pcli.cli.browse.capture_report import CaptureReport, Events
 from pcli.cli.browse.detail_panes import BytesPane, TreePane
 from pcli.cli.browse.filter_line import FilterHints, FilterLine
 from pcli.cli.browse.frame_index import SYSTEM
@@ -29,6 +31,7 @@ from pcli.cli.browse.line_list import LineList
 from pcli.cli.browse.marks import Marks
 from pcli.cli.browse.row_filter import Rows
 from pcli.cli.browse.row_jobs import FilteredRows, FixedRows, FrameSearch, VisibleRows
+from pcli.cli.browse.side_pane import AT_FRAME, SidePane, pane_lines
 from pcli.cli.browse.stored_frames import StoredFrames
 from pcli.cli.common.text_sheet import TextSheet
 from pcli.cli.common.times import TimeFormat
@@ -81,7 +84,8 @@ class FrameViews(App[None]):
     #bytes { height: 5fr; border-top: solid $foreground; }
     #details.-beside { layout: horizontal; }
     #details.-beside #tree, #details.-beside #bytes { height: 1fr; width: 1fr; }
-    #panes.-only-frames #details { display: none; }
+    #panes.-side #details { display: none; }
+    #panes.-only-frames #details, #panes.-only-frames #side { display: none; }
     #panes.-only-tree #frames, #panes.-only-tree #bytes { display: none; }
     #panes.-only-bytes #frames, #panes.-only-bytes #tree { display: none; }
     #status { height: 1; text-style: reverse; }
@@ -91,9 +95,16 @@ class FrameViews(App[None]):
         Binding(key.keys, key.action, key.help, show=False) for key in KEYS if key.keys
     ]
 
-    def __init__(self, frames: StoredFrames, options: BrowseOptions, build: IndexBuild | None = None) -> None:
-        """``build`` is the building of the index if it is not complete."""
+    def __init__(
+        self,
+        frames: StoredFrames,
+        options: BrowseOptions,
+        build: IndexBuild | None = None,
+        events: Callable[[], Events] = lambda: (),
+    ) -> None:
+        """``build`` is the building of the index if it is not complete. ``events`` reads the capture for reports."""
         super().__init__()
+        self.events = events
         self.frames = frames
         self.options = options
         self.build = build
@@ -103,6 +114,9 @@ class FrameViews(App[None]):
         self._followed = ""
         """What is followed; empty if nothing is."""
         self._search: FrameSearch | None = None
+        self._report: CaptureReport | None = None
+        self._side_kind = ""
+        """The side pane that opens when the report is complete."""
         self._words = ""
         self._message = ""
         self._back: list[int] = []
@@ -116,6 +130,7 @@ class FrameViews(App[None]):
         self.list = FrameList(frames, self.marks, options.time, options.columns)
         self.tree_pane = TreePane()
         self.bytes_pane = BytesPane()
+        self.side = SidePane()
         self.status = Static(id="status")
         self.small = Static(id="small")
 
@@ -128,6 +143,7 @@ class FrameViews(App[None]):
             with Container(id="details"):
                 yield self.tree_pane
                 yield self.bytes_pane
+            yield self.side
         yield self.small
         yield self.status
 
@@ -166,6 +182,7 @@ class FrameViews(App[None]):
             self._filtered.extend(base)
         rows = base if self._filtered is None else self._filtered.rows
         before = self.list.line_count()
+        self._show_side()
         if len(rows) != before:
             moved = self.list.number != self._selected and before > 0
             self._wanted = 0 if moved else self._wanted
@@ -243,6 +260,9 @@ class FrameViews(App[None]):
         node = self.tree_pane.node
         if event.lines is self.list:
             self.tree_pane.focus()
+        elif event.lines is self.side:
+            number = self.side.next_frame(self.list.number)
+            self.jump(number, "" if number else "the line refers to no frame")
         elif event.lines is self.tree_pane and node is not None:
             if node.target:
                 self.jump(node.target)
@@ -276,6 +296,35 @@ class FrameViews(App[None]):
         self._message = text
         self._draw_status()
 
+    # -- the side pane
+
+    def open_side(self, kind: str) -> None:
+        """Open the side pane. The report of the capture is computed first."""
+        until = self.list.number if kind in AT_FRAME else 0
+        if self._report is None or self._report.until != until:
+            if self._report is not None:
+                self._report.stop()
+            self._report = CaptureReport(self.events, self.frames.index.count, until)
+        self._side_kind = kind
+        self._show_side()
+
+    def _show_side(self) -> None:
+        """Show the side pane when the report is complete."""
+        if self._side_kind and self._report is not None and not self._report.running:
+            kind, self._side_kind = self._side_kind, ""
+            width = self.size.width - 2
+            lines = pane_lines(kind, self._report, self.frames, self.selected, width)
+            self.query_one("#panes").add_class("-side")
+            self.side.show(kind, lines)
+            self.side.focus()
+
+    def close_side(self) -> None:
+        """Close the side pane."""
+        self._side_kind = ""
+        self.query_one("#panes").remove_class("-side")
+        self.side.hide()
+        self.list.focus()
+
     # -- the status line
 
     def _draw_status(self) -> None:
@@ -284,7 +333,7 @@ class FrameViews(App[None]):
         words += [bar("reading", self._read_part())] if self.build is not None and not self.build.over else []
         if self.build is not None and self.build.fault is not None:
             words.append(printable(str(self.build.fault)))
-        for name, job in (("filter", self._filtered), ("search", self._search)):
+        for name, job in (("filter", self._filtered), ("search", self._search), ("report", self._report)):
             words += [bar(name, job.progress)] if job is not None and job.running else []
         words += [f"follow {printable(self._followed)}"] if self._followed else []
         count = f"{self.list.cursor + 1 if shown else 0:,}/{shown:,}"

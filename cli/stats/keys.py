@@ -23,7 +23,7 @@ from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_tree
 from pcli.cli.stats.capture_state import At, read_state
 
-__all__ = ["keys"]
+__all__ = ["keys", "owned_ranges"]
 
 _Row = dict[str, Any]
 
@@ -62,7 +62,7 @@ def keys(
     taken = read_state(named_files(read, more), read_options(decode_as, keylog), at, packet_numbers=packet_numbers)
     moment_ns = taken.moment() if at else taken.tracker.capture.last_ns
     rows = key_figures(taken.tracker.subscriptions, moment_ns, system=system)
-    rows = [row | {"owners": _ranges(row)} for row in rows if subscription in ("", row["subscription"])]
+    rows = [row | {"owners": owned_ranges(row)} for row in rows if subscription in ("", row["subscription"])]
     if taken.packets is not None:
         rows = [_with_packets(row, taken.packets.packet_of) for row in rows]
     if output is not TextOrJson.text:
@@ -115,7 +115,7 @@ def _owner(one: _Row) -> list[Any]:
     return [name, one["attached"], declared, len(one["slots_seen"]), one["keys_seen"]]
 
 
-def _ranges(row: _Row) -> list[_Row]:
+def owned_ranges(row: _Row) -> list[_Row]:
     """Return the key ranges of the consumers that are attached at the given time, in order of their slots.
 
     A STICKY consumer owns the ranges that it has requested. In AUTO_SPLIT, neighbouring slots with keys of the same

@@ -39,12 +39,15 @@ def browser(indexed: Callable[..., Any]) -> Callable[..., None]:
     """Run a script, a coroutine that takes the pilot and the application, on the frames of a capture."""
     from pcli.cli.browse.browse_app import BrowseApp
     from pcli.cli.browse.frame_views import BrowseOptions
+    from pcli.cli.browse.sources import Source
+    from pcli.cli.common.capture_reading import CaptureReading
 
     def play(capture: Path, script: Any, size: tuple[int, int] = (100, 40), **options: Any) -> None:
         frames = indexed(capture)
+        events = Source(frames, None, CaptureReading(files=[str(capture)])).events
 
         async def main() -> None:
-            app = BrowseApp(frames, BrowseOptions(capture.name, **options))
+            app = BrowseApp(frames, BrowseOptions(capture.name, **options), None, events)
             async with app.run_test(size=size) as pilot:
                 await script(pilot, app)
 
@@ -66,7 +69,7 @@ def status_of(app: Any) -> str:
 
 async def finished(pilot: Any, app: Any) -> None:
     """Wait until filters and searches have ended, and show their results."""
-    for job in (app._filtered, app._search):
+    for job in (app._filtered, app._search, app._report):
         while job is not None and job.running:
             await pilot.pause(0.01)
     app.tick()
