@@ -117,7 +117,7 @@ def _run(source: Source, options: BrowseOptions) -> Exit:
     if source.is_empty:
         return source.close() or Exit.NO
     try:
-        BrowseApp(source.frames, options, source.build, source.events).run()
+        BrowseApp(source.frames, options, source.build, source.inputs).run()
     finally:
         code = source.close()
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from rich.text import Text
 from pcli.cli.browse.frame_list import COLUMNS, DEFAULT_COLUMNS, line_of
 from pcli.cli.browse.frame_views import FrameViews
 from pcli.cli.browse.key_table import KEYS
+from pcli.cli.browse.marked_capture import MarkedCapture, output_error
 from pcli.cli.browse.prompt import Prompt
 from pcli.cli.browse.related_frames import (
     acks_of,
@@ -122,7 +124,7 @@ class BrowseApp(FrameViews):
 
     def action_stop_work(self) -> None:
         """Stop the filter, the search and the report; if nothing runs, close the side pane."""
-        running = [one for one in (self._filtered, self._search, self._report) if one is not None and one.running]
+        running = [one for one in self.jobs().values() if one.running]
         for one in running:
             one.stop()
         if running:
@@ -251,6 +253,56 @@ class BrowseApp(FrameViews):
         if self.list.number:
             self.marks.toggle(self.list.number)
             self.list.refresh()
+
+    def action_comment(self) -> None:
+        """Ask for the comment of the frame."""
+        number = self.list.number
+        if number:
+
+            def set_comment(text: str | None) -> None:
+                if text is not None:
+                    self.marks.comment(number, text)
+                    self.list.refresh()
+                    self._show_frame()
+
+            self.push_screen(Prompt(f"comment of frame {number}:", self.marks.comments.get(number, "")), set_comment)
+
+    def action_write(self) -> None:
+        """Ask for the file to which the capture is written with its comments."""
+        if self.build is not None and not self.build.over:
+            self.say("the capture is still being read")
+            return
+        inputs = self.inputs.files
+        first = Path(inputs[0] if inputs else "capture")
+        name = str(first.with_name(f"{first.name.split('.')[0]}-marked.pcapng"))
+        self.push_screen(Prompt("write all packets with the comments to:", name, self._output_error), self._write)
+
+    def _output_error(self, path: str) -> str:
+        return printable(output_error(path, self.inputs.files))
+
+    def _write(self, path: str | None) -> None:
+        if path is None:
+            return
+        index = self.frames.index
+        packets = int(index.columns["packet"][-1]) if index.count else 0
+
+        def written(error: str) -> None:
+            if self.is_running:
+                self.call_from_thread(self._written, path, error)
+
+        self._writing = MarkedCapture(path, self.inputs.named_files, self.marks.of_packets(index), packets, written)
+
+    def _written(self, path: str, error: str) -> None:
+        self.marks.changed = self.marks.changed and bool(error)
+        self.say(printable(error or f"written: {path}"))
+
+    def action_quit_or_warn(self) -> None:
+        """Quit; if there are marks that are not saved, only the second time."""
+        if self.marks.changed:
+            self.marks.changed = False
+            self.say("the marks are not saved: w saves them, q quits")
+        else:
+            self.exit()
 
     def action_next_mark(self) -> None:
         """Go to the next mark."""

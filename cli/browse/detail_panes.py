@@ -20,6 +20,7 @@ from pcli.cli.browse.line_list import LineList
 from pcli.codec.observe import Facts
 from pcli.codec.observe.output.field_nodes import FieldNode, frame_nodes
 from pcli.codec.observe.output.frame_tree import shown_bytes
+from pcli.codec.observe.text_format import printable
 
 __all__ = ["BytesPane", "TreePane"]
 
@@ -49,10 +50,11 @@ class TreePane(LineList):
         """Whether a node is open, by its path, if it was opened or closed."""
         self._roots: list[FieldNode] = []
 
-    def show(self, facts: Facts | None, *, secrets: bool, payload: bool) -> None:
-        """Show a frame. The cursor stays at the line with the same path if there is one."""
+    def show(self, facts: Facts | None, *, secrets: bool, payload: bool, comment: str = "") -> None:
+        """Show a frame and its comment. The cursor stays at the line with the same path if there is one."""
         before = self.lines[self.cursor][2] if self.cursor < len(self.lines) else ()
         self._roots = [] if facts is None else frame_nodes(facts, secrets=secrets, payload=payload)
+        self._roots += (FieldNode(f"comment: {printable(line)}") for line in comment.split("\n") if line)
         self._list()
         self.cursor = next((place for place, line in enumerate(self.lines) if line[2] == before), 0)
         self.update_lines()

@@ -8,7 +8,6 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -20,17 +19,19 @@ from textual.containers import Container
 from textual.geometry import Size
 from textual.widgets import Static
 
-from pcli.cli.browse.capture_report import CaptureReport, Events
+from pcli.cli.browse.capture_report import CaptureReport
 from pcli.cli.browse.detail_panes import BytesPane, TreePane
 from pcli.cli.browse.filter_line import FilterHints, FilterLine
 from pcli.cli.browse.frame_index import SYSTEM
 from pcli.cli.browse.frame_list import DEFAULT_COLUMNS, FrameList
 from pcli.cli.browse.index_build import IndexBuild
+from pcli.cli.browse.inputs import Inputs
 from pcli.cli.browse.key_table import KEYS
 from pcli.cli.browse.line_list import LineList
+from pcli.cli.browse.marked_capture import MarkedCapture
 from pcli.cli.browse.marks import Marks
 from pcli.cli.browse.row_filter import Rows
-from pcli.cli.browse.row_jobs import FilteredRows, FixedRows, FrameSearch, VisibleRows
+from pcli.cli.browse.row_jobs import FilteredRows, FixedRows, FrameSearch, Job, VisibleRows
 from pcli.cli.browse.side_pane import AT_FRAME, SidePane, pane_lines
 from pcli.cli.browse.stored_frames import StoredFrames
 from pcli.cli.common.text_sheet import TextSheet
@@ -100,11 +101,11 @@ class FrameViews(App[None]):
         frames: StoredFrames,
         options: BrowseOptions,
         build: IndexBuild | None = None,
-        events: Callable[[], Events] = lambda: (),
+        inputs: Inputs | None = None,
     ) -> None:
-        """``build`` is the building of the index if it is not complete. ``events`` reads the capture for reports."""
+        """``build`` is the building of the index if it is not complete. ``inputs`` are the captures."""
         super().__init__()
-        self.events = events
+        self.inputs = inputs or Inputs([])
         self.frames = frames
         self.options = options
         self.build = build
@@ -115,6 +116,7 @@ class FrameViews(App[None]):
         """What is followed; empty if nothing is."""
         self._search: FrameSearch | None = None
         self._report: CaptureReport | None = None
+        self._writing: MarkedCapture | None = None
         self._side_kind = ""
         """The side pane that opens when the report is complete."""
         self._words = ""
@@ -158,6 +160,8 @@ class FrameViews(App[None]):
         self.list.update_lines()
         self._show_frame()
         self.set_interval(_TICK, self.tick)
+        if self.build is None or self.build.over:
+            self.run_worker(self._load_comments, thread=True)
 
     def on_resize(self, event: events.Resize) -> None:
         """Check the size of the terminal."""
@@ -170,6 +174,17 @@ class FrameViews(App[None]):
         self.small.display = bool(error)
         for one in (self.query_one("#panes"), self.filter_line, self.status):
             one.display = not error
+
+    def _load_comments(self) -> None:
+        """Read the comments of the capture; in a thread."""
+        comments = list(self.inputs.comments())
+        if self.is_running and comments:
+            self.call_from_thread(self._take_comments, comments)
+
+    def _take_comments(self, comments: list[tuple[int, str]]) -> None:
+        self.marks.load(comments, self.frames.index)
+        self.list.refresh()
+        self._show_frame()
 
     # -- rows
 
@@ -246,7 +261,8 @@ class FrameViews(App[None]):
     def _show_frame(self) -> None:
         facts = self.selected
         self._selected = self.list.number
-        self.tree_pane.show(facts, secrets=self.options.secrets, payload=self.options.payload)
+        comment = self.marks.comments.get(self._selected, "")
+        self.tree_pane.show(facts, secrets=self.options.secrets, payload=self.options.payload, comment=comment)
         self._show_bytes()
         self._message = ""
         self._draw_status()
@@ -296,6 +312,11 @@ class FrameViews(App[None]):
         self._message = text
         self._draw_status()
 
+    def jobs(self) -> dict[str, Job]:
+        """Return the work in threads, by its name."""
+        jobs = {"filter": self._filtered, "search": self._search, "report": self._report, "writing": self._writing}
+        return {name: job for name, job in jobs.items() if job is not None}
+
     # -- the side pane
 
     def open_side(self, kind: str) -> None:
@@ -304,7 +325,7 @@ class FrameViews(App[None]):
         if self._report is None or self._report.until != until:
             if self._report is not None:
                 self._report.stop()
-            self._report = CaptureReport(self.events, self.frames.index.count, until)
+            self._report = CaptureReport(self.inputs.events, self.frames.index.count, until)
         self._side_kind = kind
         self._show_side()
 
@@ -333,8 +354,7 @@ class FrameViews(App[None]):
         words += [bar("reading", self._read_part())] if self.build is not None and not self.build.over else []
         if self.build is not None and self.build.fault is not None:
             words.append(printable(str(self.build.fault)))
-        for name, job in (("filter", self._filtered), ("search", self._search), ("report", self._report)):
-            words += [bar(name, job.progress)] if job is not None and job.running else []
+        words += [bar(name, job.progress) for name, job in self.jobs().items() if job.running]
         words += [f"follow {printable(self._followed)}"] if self._followed else []
         count = f"{self.list.cursor + 1 if shown else 0:,}/{shown:,}"
         words.append(count if shown == total else f"{count} of {total:,} frames")

@@ -48,9 +48,11 @@ KEYS: Final = (
     Key("K", "side('K')", "K", "key ranges of the frame's subscription at this frame"),
     Key("B", "side('B')", "B", "message balance of the frame's topic"),
     Key("m", "mark", "m", "mark the frame, or remove its mark"),
+    Key("semicolon", "comment", ";", "comment on the frame"),
+    Key("w", "write", "w", "write the capture with the comments as a pcapng file"),
     Key("apostrophe", "next_mark", "'", "go to the next mark"),
     Key("escape", "stop_work", "Esc", "stop a filter, a search or a report; close the side pane"),
     Key("question_mark", "help", "?", "show this help"),
-    Key("q,ctrl+c", "quit", "q", "quit"),
+    Key("q,ctrl+c", "quit_or_warn", "q", "quit"),
 )
 """All keys, in the order of the help."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -18,9 +18,24 @@ from pcli.cli.browse.row_filter import Rows, matching_rows, visible_rows
 from pcli.cli.browse.stored_frames import StoredFrames
 from pcli.codec.observe import Facts, Filter
 
-__all__ = ["FilteredRows", "FixedRows", "FrameSearch", "GrowingRows", "VisibleRows"]
+__all__ = ["FilteredRows", "FixedRows", "FrameSearch", "GrowingRows", "Job", "VisibleRows"]
 
 _BLOCK: Final = 1 << 20
+
+
+class Job(Protocol):
+    """Work in a thread."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is running."""
+
+    @property
+    def progress(self) -> float:
+        """The part of the work that is done, from 0 to 1."""
+
+    def stop(self) -> None:
+        """Stop the thread."""
 
 
 class GrowingRows:

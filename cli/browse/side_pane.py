@@ -137,7 +137,7 @@ def _permits(report: CaptureReport, frames: StoredFrames, facts: Facts | None, w
 
 def _is_consumer(row: dict[str, Any], peer: Consumer) -> bool:
     same = row["topic"] == peer.topic and row["subscription"] == peer.subscription
-    return same and (row["consumer"] == peer.name or row["consumer_id"] == peer.id)
+    return bool(same and (row["consumer"] == peer.name or row["consumer_id"] == peer.id))
 
 
 def _consumer_name(row: dict[str, Any]) -> str:

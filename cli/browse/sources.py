@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcli.cli.browse.index_build import IndexBuild
 from pcli.cli.browse.index_cache import cache_folder, index_key, open_index
+from pcli.cli.browse.inputs import Inputs
 from pcli.cli.browse.stored_frames import StoredFrames
-from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import Exit, say
-from pcli.codec.capture import read_capture
 
 if TYPE_CHECKING:
-    from pcli.cli.browse.capture_report import Events
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.payload_contents import Contents
 
 __all__ = ["Source", "open_files"]
@@ -30,14 +29,10 @@ class Source:
     """The building of the index; None if the index is from the cache."""
     reading: CaptureReading
 
-    def events(self) -> Events:
-        """Yield the frames, notes and ends of connections of the files, read again."""
-        reading = CaptureReading(files=self.reading.files)
-        options = replace(self.reading.read_options(), ends=True, on_window=None)
-        try:
-            yield from read_capture(reading.named_files(), options)
-        finally:
-            reading.finish()
+    @property
+    def inputs(self) -> Inputs:
+        """The captures."""
+        return Inputs(self.reading.files, self.reading.read_options())
 
     @property
     def is_empty(self) -> bool:

@@ -42,6 +42,9 @@ _MAX_INTERFACES: Final = 1 << 16
 _WITH_COMMENT: Final = 32 + len(LEFT_OUT)
 """Minimum difference between the sizes of a packet block and its packet if the block has the comment LEFT_OUT."""
 
+_WITH_OPTIONS: Final = 32 + 4
+"""Minimum difference between these sizes if the block has an option."""
+
 
 class PcapngReader:
     """A reader of the blocks of a pcapng file."""
@@ -53,6 +56,9 @@ class PcapngReader:
         """The interfaces of the current section."""
         self.secrets: list[Secrets] = []
         """Decryption secrets so far, from all sections."""
+        self.comments: list[tuple[int, str]] | None = None
+        """The comments of the packets of the current window, each with the packet's position in the window; None if
+        they are not read."""
         self._time = 0
         self._heads()
 
@@ -109,6 +115,8 @@ class PcapngReader:
                 stamp = high << 32 | low
                 time = stamp * interface.nanos + interface.offset_ns if interface.nanos else interface.time(stamp)
                 start = position + 28
+                if self.comments is not None and length - captured > _WITH_OPTIONS:
+                    self._keep_comments(data, start + (captured + 3 & ~3), end - 4, len(records))
                 if length - captured > _WITH_COMMENT and LEFT_OUT in data[start + captured : end]:
                     interface = interface.after_left_out()
                 records.append((start, start + captured, wire if wire > captured else captured, time, interface))
@@ -185,6 +193,12 @@ class PcapngReader:
                 return
             yield code, data[position + 4 : position + 4 + size]
             position += 4 + (size + 3 & ~3)
+
+    def _keep_comments(self, data: bytes, start: int, end: int, place: int) -> None:
+        assert self.comments is not None
+        for code, value in self._options(data, start, end):
+            if code == 1 and value != LEFT_OUT:
+                self.comments.append((place, value.decode("utf-8", "replace")))
 
     def _keep_secrets(self, data: bytes, start: int, end: int) -> None:
         kind, size = self.head(data, start)

@@ -9,6 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import BinaryIO, Final
 
@@ -35,13 +36,18 @@ class PcapngWriter:
         # Version 1.0, with an unspecified section length; option 4 is the name of the writing program.
         self._write(0x0A0D0D0A, _section(0x1A2B3C4D, 1, 0, -1) + _push_options([(4, _APPLICATION.encode())]))
 
-    def packet(self, packet: Packet) -> None:
-        """Write a packet of any link type unchanged. The file contains no packet numbers: readers count packets."""
+    def packet(self, packet: Packet, comments: Iterable[str] = ()) -> None:
+        """Write a packet of any link type unchanged. The file contains no packet numbers: readers count packets.
+
+        A comment longer than 65,535 bytes is cut.
+        """
         number = self._interface(packet.link, packet.interface)
         stamp = packet.time_ns & 0xFFFFFFFFFFFFFFFF
         size = len(packet.data)
         head = _packet(number, stamp >> 32, stamp & 0xFFFFFFFF, size, max(packet.wire_length, size))
-        options = _push_options([(1, LEFT_OUT)]) if packet.left_out else b""
+        texts = [LEFT_OUT] if packet.left_out else []
+        texts += (text.encode("utf-8", "replace")[:0xFFFF] for text in comments)
+        options = _push_options([(1, text) for text in texts]) if texts else b""
         self._write(6, head + _padded(packet.data) + options)
 
     def secrets(self, secrets: Secrets) -> None:

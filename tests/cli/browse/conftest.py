@@ -39,15 +39,14 @@ def browser(indexed: Callable[..., Any]) -> Callable[..., None]:
     """Run a script, a coroutine that takes the pilot and the application, on the frames of a capture."""
     from pcli.cli.browse.browse_app import BrowseApp
     from pcli.cli.browse.frame_views import BrowseOptions
-    from pcli.cli.browse.sources import Source
-    from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.cli.browse.inputs import Inputs
 
     def play(capture: Path, script: Any, size: tuple[int, int] = (100, 40), **options: Any) -> None:
         frames = indexed(capture)
-        events = Source(frames, None, CaptureReading(files=[str(capture)])).events
+        inputs = Inputs([str(capture)])
 
         async def main() -> None:
-            app = BrowseApp(frames, BrowseOptions(capture.name, **options), None, events)
+            app = BrowseApp(frames, BrowseOptions(capture.name, **options), None, inputs)
             async with app.run_test(size=size) as pilot:
                 await script(pilot, app)
 

@@ -313,6 +313,10 @@ def test_marks(browser):
         assert app.list.number == 5
         await pilot.press("m", "apostrophe", "m", "apostrophe")
         assert "no frame is marked" in status_of(app)
+        await pilot.press("q")
+        assert "not saved" in status_of(app)
+        await pilot.press("q")
+        assert not app.is_running
 
     browser(NACK, script)
 

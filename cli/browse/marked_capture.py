@@ -1,0 +1,89 @@
+"""The capture that `w` writes: all packets of the inputs, with the marks as comments."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from pcli.cli.common.output import complete_file
+from pcli.codec.capture import read_packets
+from pcli.codec.capture.packets import Packet, Secrets
+from pcli.codec.capture.writer import PcapngWriter
+from pcli.codec.errors import PcliError
+from pcli.replay.sources.lazy_file import reason_of
+
+__all__ = ["MarkedCapture", "output_error"]
+
+_Files = Iterable[tuple[str, BinaryIO]]
+
+
+def output_error(path: str, inputs: Sequence[str]) -> str:
+    """Return why a file cannot be written, or an empty string."""
+    if not path.strip():
+        return "write the name of a file"
+    for name in inputs:
+        with suppress(OSError):
+            if Path(name).samefile(path):
+                return f"{path}: this file is an input"
+    return "" if Path(path).absolute().parent.is_dir() else f"{path}: the folder does not exist"
+
+
+class MarkedCapture:
+    """The writing of a capture, in a thread."""
+
+    def __init__(
+        self,
+        path: str,
+        files: Callable[[], _Files],
+        comments: Mapping[int, Sequence[str]],
+        packets: int,
+        on_end: Callable[[str], None],
+    ) -> None:
+        """``comments`` are given by packet, ``packets`` is the expected number of packets.
+
+        ``on_end`` receives an error, or an empty string if the file was written. It is called in the thread.
+        """
+        self._path, self._files, self._comments = path, files, comments
+        self._packets, self._written = packets, 0
+        self._on_end = on_end
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is running."""
+        return self._thread.is_alive()
+
+    @property
+    def progress(self) -> float:
+        """The part of the packets that was written, from 0 to 1."""
+        return min(1.0, self._written / self._packets) if self._packets else 1.0
+
+    def stop(self) -> None:
+        """Stop the thread. The file is not written."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        try:
+            with complete_file(self._path) as part, part.open("wb") as file:
+                self._copy(PcapngWriter(file))
+            error = ""
+        except PcliError as fault:
+            error = str(fault)
+        except OSError as fault:
+            error = f"{self._path}: {reason_of(fault)}"
+        self._on_end(error)
+
+    def _copy(self, writer: PcapngWriter) -> None:
+        for item in read_packets(self._files()):
+            if self._stop.is_set():
+                raise InterruptedError(None, "stopped")
+            if isinstance(item, Secrets):
+                writer.secrets(item)
+            elif isinstance(item, Packet):
+                writer.packet(item, self._comments.get(item.number, ()))
+                self._written += 1
