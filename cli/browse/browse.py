@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pcli.cli.browse.live_view import check_terminal
 from pcli.cli.common.completion import complete_field
+from pcli.cli.common.connection_options import TlsTrust
 from pcli.cli.common.options import (
+    CaptureFilter,
     DecodeAs,
     Files,
     Filter,
+    Interface,
     KeyLogFile,
     MoreFiles,
     PrivateKey,
@@ -36,6 +38,22 @@ __all__ = ["browse"]
 def browse(
     read: Files = None,
     more: MoreFiles = None,
+    interface: Interface = "",
+    capture_filter: CaptureFilter = "",
+    broker: Annotated[
+        str,
+        typer.Option(
+            "--broker",
+            metavar="URL",
+            help="Show the traffic of clients that connect to this broker through a built-in proxy.",
+        ),
+    ] = "",
+    listen: Annotated[
+        int, typer.Option("--listen", metavar="PORT", min=0, max=65535, help="Port of the proxy of --broker. [any]")
+    ] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Follow a capture file that is still being written.")
+    ] = False,
     filter_: Filter = "",
     field: Annotated[
         list[str] | None,
@@ -55,6 +73,7 @@ def browse(
     private_key: PrivateKey = None,
     show_secrets: ShowSecrets = False,
     system: System = False,
+    tls_trust: TlsTrust = "",
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Build a temporary index, instead of keeping it for the next time.")
     ] = False,
@@ -63,43 +82,55 @@ def browse(
 
     pcli browse -r capture.pcapng
 
+    pcli browse --follow -r growing.pcapng
+
+    pcli browse --broker pulsar://localhost:6650 --listen 6660
+
     pcli browse -r capture.pcap -Y 'pulsar.topic contains "orders"' -e number -e time -e type -e pulsar.consumer_name
     """
-    _check_terminal()
+    check_terminal()
     from pcli.cli.browse.frame_list import DEFAULT_COLUMNS
     from pcli.cli.browse.frame_views import BrowseOptions
+    from pcli.cli.browse.live_sources import follow_broker, follow_capture, follow_interface
     from pcli.cli.browse.sources import open_files
     from pcli.cli.common.capture_reading import CaptureReading, opened_contents
+    from pcli.cli.common.connection_options import security
     from pcli.codec.observe import compile_filter
 
     files = named_files(read, more)
     _check_columns(field or [])
     if filter_:
         compile_filter(filter_)
+    if sum([bool(files), bool(interface), bool(broker)]) > 1:
+        fail("use one of -r FILE, -i IFACE and --broker URL")
     if "-" in files:
         fail("-: browse reads keys from the terminal: write the capture to a file first")
+    if follow and len(files) != 1:
+        fail("--follow requires one capture file")
+    live = follow or bool(interface or broker)
     contents = opened_contents(private_key or [])
-    reading = CaptureReading(files=files, options=read_options(decode_as, keylog))
+    read_as = read_options(decode_as, keylog, live=live)
     options = BrowseOptions(
-        " ".join(files), filter_, time, field or list(DEFAULT_COLUMNS), system, payload, show_secrets
+        title=" ".join(files) or interface,
+        filter=filter_,
+        time=time,
+        columns=field or list(DEFAULT_COLUMNS),
+        system=system,
+        payload=payload,
+        secrets=show_secrets,
+        follow=live,
     )
+    if interface:
+        with follow_interface(interface, capture_filter, read_as, contents) as source:
+            raise typer.Exit(_run(source, options))
+    if broker:
+        with follow_broker(broker, listen, security("", "", tls_trust, "", ""), read_as, contents) as (source, url):
+            options.title = f"{url} → {broker}"
+            raise typer.Exit(_run(source, options))
+    if follow:
+        raise typer.Exit(_run(follow_capture(files[0], read_as, contents), options))
+    reading = CaptureReading(files=files, capture_filter=capture_filter, options=read_as)
     raise typer.Exit(_run(open_files(reading, contents, cache=not no_cache), options))
-
-
-def _check_terminal() -> None:
-    """Raise LocalError if Textual is not installed, or if there is no terminal of a sufficient size."""
-    try:
-        import numpy  # noqa: F401
-        import textual  # noqa: F401
-    except ModuleNotFoundError:
-        raise LocalError("browse requires pulsar-pcli[tui]") from None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise LocalError("browse requires a terminal; pcli dissect prints frames as text")
-    from pcli.cli.browse.frame_views import size_error
-
-    error = size_error(*os.get_terminal_size(sys.stdout.fileno()))
-    if error:
-        raise LocalError(error)
 
 
 def _check_columns(names: list[str]) -> None:

@@ -269,11 +269,11 @@ class BrowseApp(FrameViews):
 
     def action_write(self) -> None:
         """Ask for the file to which the capture is written with its comments."""
-        if self.build is not None and not self.build.over:
+        live, inputs = self.options.follow, self.inputs.files
+        if self.build is not None and not self.build.over and not live:
             self.say("the capture is still being read")
             return
-        inputs = self.inputs.files
-        first = Path(inputs[0] if inputs else "capture")
+        first = Path(inputs[0] if inputs and not live else "capture")
         name = str(first.with_name(f"{first.name.split('.')[0]}-marked.pcapng"))
         self.push_screen(Prompt("write all packets with the comments to:", name, self._output_error), self._write)
 

@@ -8,6 +8,9 @@ Rules of this file
 
 from __future__ import annotations
 
+import asyncio
+import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -63,6 +66,8 @@ class BrowseOptions:
     system: bool = False
     payload: bool = False
     secrets: bool = False
+    follow: bool = False
+    """Whether the input is live: if the cursor is in the last line, it stays there."""
 
 
 def size_error(width: int, height: int) -> str:
@@ -125,6 +130,8 @@ class FrameViews(App[None]):
         self._resized = 0
         self._selected = 0
         """The number of the frame in the tree."""
+        self._reported = False
+        """Whether the end of a damaged input was reported."""
         self._wanted = 0
         """The frame at which the cursor stays while a filter finds frames; 0 if the user has moved it."""
         self.hints = FilterHints(id="hints")
@@ -160,6 +167,9 @@ class FrameViews(App[None]):
         self.list.update_lines()
         self._show_frame()
         self.set_interval(_TICK, self.tick)
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # outside the main thread there are no signals
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self.exit)
         if self.build is None or self.build.over:
             self.run_worker(self._load_comments, thread=True)
 
@@ -192,6 +202,9 @@ class FrameViews(App[None]):
         """Show the rows that were added since the last tick."""
         if self.build is not None:
             self.build.refresh()
+            if self.build.over and not self._reported:
+                self._reported = True
+                self._report_damage()
         base = self._visible.refresh()
         if self._filtered is not None:
             self._filtered.extend(base)
@@ -201,8 +214,14 @@ class FrameViews(App[None]):
         if len(rows) != before:
             moved = self.list.number != self._selected and before > 0
             self._wanted = 0 if moved else self._wanted
-            self._set_view(rows, self._wanted or self.list.number)
+            last = self.options.follow and before > 0 and self.list.cursor == before - 1
+            self._set_view(rows, int(rows[-1]) if last else self._wanted or self.list.number)
         self._draw_status()
+
+    def _report_damage(self) -> None:
+        tables = self.frames.index.tables
+        if tables.damaged:
+            self.say(printable(tables.notes[-1]))
 
     def _show(self, filtered: FilteredRows | FixedRows | None, *, followed: str = "") -> None:
         """Show other rows. The cursor stays at its frame, or moves to the next frame that is shown."""
@@ -351,7 +370,8 @@ class FrameViews(App[None]):
     def _draw_status(self) -> None:
         shown, total = self.list.line_count(), self.frames.index.count
         words = [self._message or printable(self.options.title)]
-        words += [bar("reading", self._read_part())] if self.build is not None and not self.build.over else []
+        if self.build is not None and not self.build.over:
+            words.append("live" if self.options.follow else bar("reading", self._read_part()))
         if self.build is not None and self.build.fault is not None:
             words.append(printable(str(self.build.fault)))
         words += [bar(name, job.progress) for name, job in self.jobs().items() if job.running]

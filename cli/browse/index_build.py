@@ -77,6 +77,10 @@ class IndexBuild:
         self.index.refresh(self._writer.count)
         return self.index.count != before
 
+    def flush(self) -> None:
+        """Make all rows available to `refresh`. It is called in the thread that reads the inputs."""
+        self._writer.flush()
+
     @property
     def progress(self) -> tuple[int, int]:
         """Bytes read of the inputs and their total size; a size of 0 is unknown."""
@@ -110,11 +114,12 @@ class IndexBuild:
 
     def _take_frames(self) -> None:
         writer, last = self._writer, time.monotonic_ns()
+        often = 0 if any(one.size is None for one in self._inputs) else 63
         for facts in self._reading.facts():
             if self._stop.is_set():
                 return
             writer.add(facts)
-            if not facts.frame.number & 63 and time.monotonic_ns() - last > _FLUSH_NS:
+            if not facts.frame.number & often and time.monotonic_ns() - last > _FLUSH_NS:
                 writer.flush()
                 last = time.monotonic_ns()
         writer.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ class Source:
     build: IndexBuild | None
     """The building of the index; None if the index is from the cache."""
     reading: CaptureReading
+    on_close: Callable[[], None] | None = None
+    """A function that ends a live input; None for files that do not grow."""
 
     @property
     def inputs(self) -> Inputs:
@@ -37,13 +40,15 @@ class Source:
     @property
     def is_empty(self) -> bool:
         """Whether the input was read to its end and contains no frame."""
-        return self.frames.index.count == 0 and (self.build is None or self.build.over)
+        return self.frames.index.count == 0 and self.on_close is None and (self.build is None or self.build.over)
 
     def close(self) -> Exit:
         """Stop reading, print the notes about the input, and return the exit code."""
+        if self.on_close is not None:
+            self.on_close()
         if self.build is not None:
             self.build.stop()
-            return self.reading.finish()
+            return self.reading.finish() if self.on_close is None else Exit.FINE
         tables = self.frames.index.tables
         self.frames.index.close()
         for note in tables.notes[:1]:

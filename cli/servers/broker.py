@@ -174,6 +174,9 @@ def broker(
         str,
         typer.Option("--latency", metavar="TIME", help="Delay all output to clients by this time, for example 3ms."),
     ] = "",
+    browse: Annotated[
+        bool, typer.Option("--browse", help="Browse the traffic in full screen, as pcli browse; q stops the broker.")
+    ] = False,
     ready_file: Annotated[
         str,
         typer.Option(
@@ -235,6 +238,7 @@ def broker(
         log=log.value if log is not None else "",
         filter=filter_,
         capture=capture,
+        browse=browse,
         faults=fault or [],
         scripts=script or [],
         latency=latency,

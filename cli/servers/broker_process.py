@@ -82,6 +82,8 @@ class Run:
     """
     filter: str
     capture: str
+    browse: bool
+    """Whether to browse the traffic instead of printing it."""
     faults: list[str]
     scripts: list[str]
     latency: str
@@ -93,6 +95,9 @@ class Run:
         """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
         if not (self.data or self.sync):
             raise LocalError("--no-sync requires --data DIR")
+        if self.browse:
+            self._browse()
+            return
         stop = StopEvent()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
@@ -111,6 +116,19 @@ class Run:
             say(repr(fault))
         if broker.capture_failure is not None:
             raise broker.capture_failure
+        addons.finish()
+
+    def _browse(self) -> None:
+        """Run the broker and browse its traffic until the user quits."""
+        from pcli.cli.browse.live_sources import temporary_capture
+        from pcli.cli.browse.live_view import browse_server, check_terminal
+
+        check_terminal()
+        addons = LiveAddons(self.scripts)
+        with temporary_capture(self.capture) as path:
+            self.capture = path
+            with self._broker(None, addons) as broker:
+                browse_server(path, f"broker {broker.service_url}  {broker.http_url}")
         addons.finish()
 
     def _broker(self, log: LiveLog | None, addons: LiveAddons) -> MiniBroker:

@@ -52,6 +52,9 @@ def proxy(
     diagnose: Annotated[
         bool, typer.Option("--diagnose", help="Print findings on stderr as they arise; see docs/diagnose.md.")
     ] = False,
+    browse: Annotated[
+        bool, typer.Option("--browse", help="Browse the traffic in full screen, as pcli browse; q stops the proxy.")
+    ] = False,
     output: Annotated[
         TextOrJson,
         typer.Option(
@@ -116,23 +119,27 @@ def proxy(
     """
     from pcli.cli.common.connection_options import security
 
+    stated: dict[str, Any] = {
+        "to": to,
+        "listen": listen,
+        "bind": bind,
+        "insecure": insecure,
+        "advertised_address": advertised_address,
+        "http_listen": http_listen,
+        "http_to": http_to,
+        "capture": write or None,
+        "control": control,
+        "seed": seed,
+        "listen_cert": listen_cert,
+        "listen_key": listen_key,
+        "key_log": keylog,
+        "security": security("", "", tls_trust, tls_cert, tls_key),
+    }
+    if browse:
+        _browse(stated, faults=fault or [], byte_faults=bytes_ or [], scripts=script or [])
+        return
     _run(
-        stated={
-            "to": to,
-            "listen": listen,
-            "bind": bind,
-            "insecure": insecure,
-            "advertised_address": advertised_address,
-            "http_listen": http_listen,
-            "http_to": http_to,
-            "capture": write or None,
-            "control": control,
-            "seed": seed,
-            "listen_cert": listen_cert,
-            "listen_key": listen_key,
-            "key_log": keylog,
-            "security": security("", "", tls_trust, tls_cert, tls_key),
-        },
+        stated=stated,
         log=log.value,
         filter_=filter_,
         json=output is not TextOrJson.text,
@@ -141,6 +148,29 @@ def proxy(
         scripts=script or [],
         diagnose=diagnose,
     )
+
+
+def _browse(stated: dict[str, Any], *, faults: list[str], byte_faults: list[str], scripts: list[str]) -> None:
+    """Run the proxy and browse its traffic until the user quits."""
+    from pcli.cli.browse.live_sources import temporary_capture
+    from pcli.cli.browse.live_view import browse_server, check_terminal
+    from pcli.cli.servers.live_addons import LiveAddons
+    from pcli.codec.faults import Fault
+    from pcli.replay.proxy import ByteFault, Proxy
+
+    check_terminal()
+    addons = LiveAddons(scripts)
+    made = {
+        "faults": [*addons.faults, *(Fault.parse(text) for text in faults)],
+        "byte_faults": [ByteFault(text) for text in byte_faults],
+        "taps": addons.taps,
+    }
+    with (
+        temporary_capture(stated["capture"] or "") as path,
+        Proxy(**stated | made | {"capture": path}) as proxy,
+    ):
+        browse_server(path, f"{proxy.service_url} → {stated['to']}")
+    addons.finish()
 
 
 def _run(

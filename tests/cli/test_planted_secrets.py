@@ -43,6 +43,7 @@ AUTH = pb.AuthData(auth_method_name="sasl", auth_data=SECRET)
 TOPIC = "persistent://public/default/t"
 
 RAW = {
+    "browse": "needs a terminal; its panes are searched in tests/cli/browse/test_app.py",
     "capture": "records packets as they are",
     "encode": "converts the given fields to a frame",
     "token create": "prints a token; its key is searched in test_keys_of_tokens_are_not_printed",

@@ -1,0 +1,42 @@
+"""The application on the capture that `pcli proxy --browse` and `pcli broker --browse` write."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pcli.codec.errors import LocalError
+
+__all__ = ["browse_server", "check_terminal"]
+
+
+def check_terminal() -> None:
+    """Raise LocalError if Textual is not installed, or if there is no terminal of a sufficient size."""
+    try:
+        import numpy  # noqa: F401
+        import textual  # noqa: F401
+    except ModuleNotFoundError:
+        raise LocalError("browse requires pulsar-pcli[tui]") from None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise LocalError("browse requires a terminal; pcli dissect prints frames as text")
+    from pcli.cli.browse.frame_views import size_error
+
+    error = size_error(*os.get_terminal_size(sys.stdout.fileno()))
+    if error:
+        raise LocalError(error)
+
+
+def browse_server(path: str, title: str) -> None:
+    """Show the frames of a capture that a server in this process writes, until the user quits."""
+    from pcli.cli.browse.browse_app import BrowseApp
+    from pcli.cli.browse.frame_views import BrowseOptions
+    from pcli.cli.browse.live_sources import follow_capture
+    from pcli.codec.capture import ReadOptions
+    from pcli.codec.observe.payload_contents import Contents
+
+    source = follow_capture(path, ReadOptions(), Contents())
+    try:
+        options = BrowseOptions(title, follow=True)
+        BrowseApp(source.frames, options, source.build, source.inputs).run()
+    finally:
+        source.close()
