@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pcli.cli.browse.frame_views import BrowseOptions
     from pcli.cli.browse.sources import Source
 
-__all__ = ["browse"]
+__all__ = ["browse", "served_arguments"]
 
 
 def browse(
@@ -74,6 +75,10 @@ def browse(
     show_secrets: ShowSecrets = False,
     system: System = False,
     tls_trust: TlsTrust = "",
+    web: Annotated[
+        bool, typer.Option("--web", help="Serve the application to a web browser of this machine, until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of --web. [any]")] = 0,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Build a temporary index, instead of keeping it for the next time.")
     ] = False,
@@ -86,9 +91,11 @@ def browse(
 
     pcli browse --broker pulsar://localhost:6650 --listen 6660
 
+    pcli browse -r capture.pcapng --web --port 8000
+
     pcli browse -r capture.pcap -Y 'pulsar.topic contains "orders"' -e number -e time -e type -e pulsar.consumer_name
     """
-    check_terminal()
+    check_terminal(web=web)
     from pcli.cli.browse.frame_list import DEFAULT_COLUMNS
     from pcli.cli.browse.frame_views import BrowseOptions
     from pcli.cli.browse.live_sources import follow_broker, follow_capture, follow_interface
@@ -96,6 +103,7 @@ def browse(
     from pcli.cli.common.capture_reading import CaptureReading, opened_contents
     from pcli.cli.common.connection_options import security
     from pcli.codec.observe import compile_filter
+    from pcli.replay.sources.capture_sources import open_inputs
 
     files = named_files(read, more)
     _check_columns(field or [])
@@ -107,6 +115,11 @@ def browse(
         fail("-: browse reads keys from the terminal: write the capture to a file first")
     if follow and len(files) != 1:
         fail("--follow requires one capture file")
+    if web:
+        for one in open_inputs(files) if files else ():
+            one.file.close()
+        _serve(files or [interface], port, broker=bool(broker))
+        return
     live = follow or bool(interface or broker)
     contents = opened_contents(private_key or [])
     read_as = read_options(decode_as, keylog, live=live)
@@ -131,6 +144,33 @@ def browse(
         raise typer.Exit(_run(follow_capture(files[0], read_as, contents), options))
     reading = CaptureReading(files=files, capture_filter=capture_filter, options=read_as)
     raise typer.Exit(_run(open_files(reading, contents, cache=not no_cache), options))
+
+
+def _serve(inputs: list[str], port: int, *, broker: bool) -> None:
+    """Serve the command without ``--web`` and ``--port`` to web browsers."""
+    if broker:
+        fail("--web requires -r or -i: each page would run a proxy of its own")
+    try:
+        from pcli.cli.browse.web_server import serve
+    except ModuleNotFoundError:
+        raise LocalError("browse --web requires pulsar-pcli[tui]") from None
+    if not inputs[0]:
+        fail("no capture to read: give files with -r, or an interface with -i")
+    serve(served_arguments(sys.argv[1:]), f"pcli browse {' '.join(inputs)}", port)
+
+
+def served_arguments(arguments: list[str]) -> list[str]:
+    """Return the arguments of a command line without ``--web`` and ``--port N``."""
+    kept: list[str] = []
+    skip = False
+    for word in arguments:
+        if skip:
+            skip = False
+        elif word == "--port":
+            skip = True
+        elif word != "--web" and not word.startswith("--port="):
+            kept.append(word)
+    return kept
 
 
 def _check_columns(names: list[str]) -> None:

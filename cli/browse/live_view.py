@@ -10,13 +10,18 @@ from pcli.codec.errors import LocalError
 __all__ = ["browse_server", "check_terminal"]
 
 
-def check_terminal() -> None:
-    """Raise LocalError if Textual is not installed, or if there is no terminal of a sufficient size."""
+def check_terminal(*, web: bool = False) -> None:
+    """Raise LocalError if Textual is not installed, or if there is no terminal of a sufficient size.
+
+    ``web`` states that the application is served to a web browser. The process that a page runs has no terminal either.
+    """
     try:
         import numpy  # noqa: F401
         import textual  # noqa: F401
     except ModuleNotFoundError:
         raise LocalError("browse requires pulsar-pcli[tui]") from None
+    if web or os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver"):
+        return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise LocalError("browse requires a terminal; pcli dissect prints frames as text")
     from pcli.cli.browse.frame_views import size_error
