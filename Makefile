@@ -89,6 +89,7 @@ bench: $(READY)
 	$(BIN)/python bench/client.py
 	$(BIN)/python bench/proxy.py
 	$(BIN)/python bench/observe.py
+	$(BIN)/python bench/browse.py
 	$(BIN)/python bench/spark.py
 
 # Recorded conversations of a real broker, replayed against the mini-broker.

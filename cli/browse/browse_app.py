@@ -25,6 +25,7 @@ from pcli.cli.browse.related_frames import (
 from pcli.cli.browse.row_jobs import FilteredRows, FixedRows, FrameSearch, VisibleRows
 from pcli.cli.common.text_sheet import TextSheet
 from pcli.cli.common.times import TimeFormat
+from pcli.cli.diagnosis.finding_output import wrapped
 from pcli.codec.observe import Facts, compile_filter
 from pcli.codec.observe.fields.field_table import lookup_field
 from pcli.codec.observe.text_format import printable
@@ -212,7 +213,8 @@ class BrowseApp(FrameViews):
 
     def action_help(self) -> None:
         """Show the keys."""
-        lines = [f"{key.shown:<17} {key.help}" for key in KEYS]
+        width = max(40, self.size.width * 9 // 10 - 8)
+        lines = [line for key in KEYS for line in wrapped(f"{key.shown:<17} ", key.help, width)]
         self.push_screen(TextSheet(Text("\n".join(lines))))
 
     # -- following

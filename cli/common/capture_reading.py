@@ -68,6 +68,8 @@ class CaptureReading:
     """Number of Pulsar frames, whether or not they were shown."""
     _observer: Observer | None = None
     _inputs: list[Input] = field(default_factory=list)
+    _started: bool = False
+    """Whether the inputs have been read from. Before that, they need no rewinding, which a pipe does not allow."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _matched: Bits = field(default_factory=Bits)
     """Numbers of the frames that were shown."""
@@ -103,6 +105,7 @@ class CaptureReading:
         options = replace(self.read_options(), ends=self.on_end is not None)
         answers = self._answers(options) if self.both_passes else None
         inputs = self.inputs()
+        self._started = True
         first_pass = self._observer is None
         totals = CaptureTotals()
         options = replace(options, totals=totals)
@@ -181,7 +184,7 @@ class CaptureReading:
         from pcli.replay.sources.live_streams import SpooledStream, StartNotifier
 
         if self._inputs:
-            for one in self._inputs:
+            for one in self._inputs if self._started else ():
                 one.file.seek(0)
         elif not self.interface:
             self._inputs = open_inputs(self.files, rewindable=self.rewindable or self.both_passes)
@@ -203,7 +206,9 @@ class CaptureReading:
 
     def named_files(self) -> Iterator[tuple[str, BinaryIO]]:
         """Return the names and files of the inputs, each positioned at its start."""
-        return ((one.name, one.file) for one in self.inputs())
+        inputs = self.inputs()
+        self._started = True
+        return ((one.name, one.file) for one in inputs)
 
     def _answers(self, options: ReadOptions) -> AnswerIndex:
         from pcli.codec.capture import read_capture

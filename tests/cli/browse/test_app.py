@@ -395,7 +395,11 @@ def test_names_and_payloads_are_no_markup_and_no_escapes(browser, tmp_path):
                 printed += [pane.line_text(line, 300).plain for line in range(pane.line_count())]
             printed += [status_of(app), str(app.hints.render())]
             await pilot.press("j")
-        await pilot.press("slash")
+        for key in "FPKB":
+            await pilot.press(key)
+            await finished(pilot, app)
+            printed += [app.side.line_text(line, 300).plain for line in range(app.side.line_count())]
+        await pilot.press("escape", "slash")
         app.filter_line.value = "pulsar.topic =="
         await pilot.press("end", "space", "tab")
         printed += [str(app.hints.render()), app.filter_line.value]

@@ -65,6 +65,21 @@ def test_the_index_refers_to_the_bytes_of_a_plain_capture(indexed):
     assert (frames.index.folder / "bytes").stat().st_size == 0
 
 
+def test_a_capture_in_a_pipe(tmp_path):
+    import os
+    import threading
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    threading.Thread(target=lambda: pipe.write_bytes((SMALL / "go" / "nack.pcap").read_bytes()), daemon=True).start()
+    source = open_files(CaptureReading(files=[str(pipe)]), Contents(), cache=True)
+    source.build.join()
+    source.build.refresh()
+    assert source.frames.index.count == 60
+    assert describe(source.frames.facts(60))
+    assert source.close() is Exit.FINE
+
+
 # -- the cache ---------------------------------------------------------------------------------------------------------
 
 

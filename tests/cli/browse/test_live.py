@@ -135,7 +135,7 @@ def test_a_port_in_use(broker, pcli, monkeypatch):
 
 def test_an_interface_that_does_not_exist():
     if not (shutil.which("tcpdump") or shutil.which("dumpcap")):
-        pytest.skip("no capture program")
+        pytest.skip("no live capture here: neither tcpdump nor dumpcap is installed")
     with (
         pytest.raises(CaptureError, match="nosuch0"),
         follow_interface("nosuch0", "", ReadOptions(), Contents()),

@@ -9,8 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -36,25 +34,38 @@ def served(tmp_path):
             assert process.wait(30) == 0
 
 
-def get(url):
-    try:
-        with urllib.request.urlopen(url) as response:
-            return response.status, response.read().decode(errors="replace"), response.headers
-    except urllib.error.HTTPError as error:
-        return error.code, "", error.headers
+def test_a_wrong_token_gets_403_and_the_page_names_no_other_host():
+    from aiohttp.test_utils import TestClient, TestServer
 
+    from pcli.cli.browse.web_server import WebServer
 
-def test_a_wrong_token_gets_403_and_the_page_names_no_other_host(served):
-    base, token = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/([\w-]{32})/", served).groups()
-    assert get(served)[0] == 200
-    for path in ("/", f"/{token[:-1]}/", f"/{token}x/", "/static/js/textual.js", "/x/ws", f"//{token}/", "/%2e/"):
-        assert get(base + path)[0] == 403, path
-    assert get(f"{served}static/js/textual.js")[0] == 200
-    assert get(f"{served}static/../../../../etc/passwd")[0] in (403, 404)
-    _, page, headers = get(served)
-    urls = re.findall(r"[a-z]+://[^\s\"'<>]+", page)
-    assert urls
-    assert [url for url in urls if re.sub(r"^\w+", "http", url).startswith(served) is False] == []
+    async def main():
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            server = WebServer(["browse"], "<title>", listening, "token" * 6)
+            server.port = listening.getsockname()[1]
+            async with TestClient(TestServer(await server._make_app())) as client:
+                for path in (
+                    "/",
+                    "/token/",
+                    f"/{'token' * 7}/",
+                    "/static/js/textual.js",
+                    "/x/ws",
+                    "/%2e/",
+                    "/%74oken/",
+                ):
+                    assert (await client.get(path)).status == 403, path
+                base = f"/{'token' * 6}"
+                assert (await client.get(f"{base}/static/js/textual.js")).status == 200
+                assert (await client.get(f"{base}/static/%2e%2e/server.py")).status in (403, 404)
+                response = await client.get(f"{base}/")
+                return server.url, response.status, await response.text(), response.headers
+
+    url, status, page, headers = asyncio.run(main())
+    assert status == 200
+    named = re.findall(r"[a-z]+://[^\s\"'<>]+", page)
+    assert named
+    assert [one for one in named if not one.startswith((url, url.replace("http:", "ws:")))] == []
+    assert "&lt;title&gt;" in page
     assert "default-src 'self'" in headers["Content-Security-Policy"]
     assert headers["Referrer-Policy"] == "no-referrer"
 
