@@ -107,10 +107,11 @@ class IndexBuild:
         except (OSError, ValueError) as fault:
             if not self._stop.is_set():  # the inputs may be closed during a read
                 self.fault = LocalError(str(fault))
-        with suppress(OSError):
-            self._writer.close()
-        self.over = True
-        self._end.set()
+        finally:
+            with suppress(OSError):
+                self._writer.close()
+            self.over = True
+            self._end.set()
 
     def _take_frames(self) -> None:
         writer, last = self._writer, time.monotonic_ns()

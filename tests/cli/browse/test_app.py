@@ -438,3 +438,21 @@ def test_every_capture_is_walked_through(browser, captures):
                 assert all(isinstance(app.list.line_text(line, 80), Text) for line in range(3))
 
         browser(captures / name, script)
+
+
+def test_the_status_line_contains_a_progress_bar_while_the_index_is_built(browser):
+    class Build:
+        over, fault, progress = False, None, (30, 60)
+
+        def refresh(self):
+            return False
+
+    async def script(pilot, app):
+        app.build = Build()
+        app.tick()
+        assert "reading █████░░░░░ 50 %" in status_of(app)
+        app.build.over = True
+        app.tick()
+        assert "reading" not in status_of(app)
+
+    browser(NACK, script)
