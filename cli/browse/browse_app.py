@@ -120,8 +120,7 @@ class BrowseApp(FrameViews):
     def _found(self, number: int) -> None:
         """Show the result of a search; called in its thread."""
         text = f"found: {printable(self._words)}" if number else f"not found: {printable(self._words)}"
-        if self.is_running:
-            self.call_from_thread(self.jump, number, text)
+        self.from_thread(self.jump, number, text)
 
     def action_stop_work(self) -> None:
         """Stop the filter, the search and the report; if nothing runs, close the side pane."""
@@ -159,7 +158,7 @@ class BrowseApp(FrameViews):
 
     def action_zoom(self) -> None:
         """Maximize the pane with the focus, or restore the layout."""
-        panes = self.query_one("#panes")
+        panes = self.panes
         names = ("-only-frames", "-only-tree", "-only-bytes")
         if any(panes.has_class(name) for name in names):
             panes.remove_class(*names)
@@ -168,13 +167,13 @@ class BrowseApp(FrameViews):
 
     def action_layout(self) -> None:
         """Move the bytes beside the tree, or below it."""
-        self.query_one("#details").toggle_class("-beside")
+        self.details.toggle_class("-beside")
 
     def action_resize(self, step: int) -> None:
         """Change the share of the list in the height of the panes."""
         self._resized = min(max(self._resized + step, -7), 9)
         self.list.styles.height = f"{9 + self._resized}fr"
-        self.query_one("#details").styles.height = f"{11 - self._resized}fr"
+        self.details.styles.height = f"{11 - self._resized}fr"
 
     def action_time(self) -> None:
         """Change the format of times: since the start, since the previous frame, UTC."""
@@ -289,8 +288,7 @@ class BrowseApp(FrameViews):
         packets = int(index.columns["packet"][-1]) if index.count else 0
 
         def written(error: str) -> None:
-            if self.is_running:
-                self.call_from_thread(self._written, path, error)
+            self.from_thread(self._written, path, error)
 
         self._writing = MarkedCapture(path, self.inputs.named_files, self.marks.of_packets(index), packets, written)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -140,6 +142,9 @@ class FrameViews(App[None]):
         self.tree_pane = TreePane()
         self.bytes_pane = BytesPane()
         self.side = SidePane()
+        # These widgets are kept, because a query finds only widgets of the top screen, which may be a prompt.
+        self.panes = Container(id="panes")
+        self.details = Container(id="details")
         self.status = Static(id="status")
         self.small = Static(id="small")
 
@@ -147,9 +152,9 @@ class FrameViews(App[None]):
         """Compose the panes."""
         yield self.filter_line
         yield self.hints
-        with Container(id="panes"):
+        with self.panes:
             yield self.list
-            with Container(id="details"):
+            with self.details:
                 yield self.tree_pane
                 yield self.bytes_pane
             yield self.side
@@ -182,14 +187,25 @@ class FrameViews(App[None]):
         error = size_error(size.width, size.height)
         self.small.update(Text(error))
         self.small.display = bool(error)
-        for one in (self.query_one("#panes"), self.filter_line, self.status):
+        for one in (self.panes, self.filter_line, self.status):
             one.display = not error
+
+    def on_unmount(self) -> None:
+        """Stop all work in threads."""
+        for one in self.jobs().values():
+            one.stop()
+
+    def from_thread(self, function: Callable[..., None], *values: object) -> None:
+        """Call a function in the application from a thread, unless the application has ended."""
+        with suppress(RuntimeError, CancelledError):
+            if self.is_running:
+                self.call_from_thread(function, *values)
 
     def _load_comments(self) -> None:
         """Read the comments of the capture; in a thread."""
         comments = list(self.inputs.comments())
-        if self.is_running and comments:
-            self.call_from_thread(self._take_comments, comments)
+        if comments:
+            self.from_thread(self._take_comments, comments)
 
     def _take_comments(self, comments: list[tuple[int, str]]) -> None:
         self.marks.load(comments, self.frames.index)
@@ -354,14 +370,14 @@ class FrameViews(App[None]):
             kind, self._side_kind = self._side_kind, ""
             width = self.size.width - 2
             lines = pane_lines(kind, self._report, self.frames, self.selected, width)
-            self.query_one("#panes").add_class("-side")
+            self.panes.add_class("-side")
             self.side.show(kind, lines)
             self.side.focus()
 
     def close_side(self) -> None:
         """Close the side pane."""
         self._side_kind = ""
-        self.query_one("#panes").remove_class("-side")
+        self.panes.remove_class("-side")
         self.side.hide()
         self.list.focus()
 

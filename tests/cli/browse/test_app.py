@@ -373,6 +373,20 @@ def test_a_terminal_that_becomes_too_small(browser):
     browser(NACK, script)
 
 
+def test_the_terminal_changes_and_a_report_ends_below_the_help(browser):
+    async def script(pilot, app):
+        app.open_side("F")
+        await pilot.press("question_mark")
+        await pilot.resize_terminal(30, 24)
+        await finished(pilot, app)
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.side.region.height
+
+    browser(NACK, script)
+
+
 def test_the_selection_is_visible_without_colours(browser, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
 

@@ -32,7 +32,7 @@ def test_without_textual(pcli, monkeypatch):
 @pytest.fixture
 def terminal(monkeypatch):
     """Let the command see a terminal of 80×24, which it must not open."""
-    monkeypatch.setattr(command, "check_terminal", lambda: None)
+    monkeypatch.setattr(command, "check_terminal", lambda web: None)
 
 
 ERRORS = [

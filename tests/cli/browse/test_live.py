@@ -122,7 +122,7 @@ def test_the_clients_of_a_broker_through_the_proxy(broker, pcli):
 
 
 def test_a_port_in_use(broker, pcli, monkeypatch):
-    monkeypatch.setattr(command, "check_terminal", lambda: None)
+    monkeypatch.setattr(command, "check_terminal", lambda web: None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = pcli("browse", "--broker", broker.service_url, "--listen", port)
@@ -161,7 +161,7 @@ def test_servers_without_a_terminal(pcli, arguments):
     ],
 )
 def test_options_that_exclude_each_other(pcli, monkeypatch, arguments, text):
-    monkeypatch.setattr(command, "check_terminal", lambda: None)
+    monkeypatch.setattr(command, "check_terminal", lambda web: None)
     ran = pcli("browse", *arguments)
     assert ran.code == 2
     assert ran.err.startswith(f"pcli: {text}")
