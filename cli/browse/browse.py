@@ -137,8 +137,8 @@ def browse(
         with follow_interface(interface, capture_filter, read_as, contents) as source:
             raise typer.Exit(_run(source, options))
     if broker:
-        with follow_broker(broker, listen, security("", "", tls_trust, "", ""), read_as, contents) as (source, url):
-            options.title = f"{url} → {broker}"
+        with follow_broker(broker, listen, security("", "", tls_trust, "", ""), read_as, contents) as (source, proxy):
+            options.title, options.proxy = f"{proxy.service_url} → {broker}", proxy
             raise typer.Exit(_run(source, options))
     if follow:
         raise typer.Exit(_run(follow_capture(files[0], read_as, contents), options))

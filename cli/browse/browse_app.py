@@ -26,9 +26,11 @@ from pcli.cli.browse.row_jobs import FilteredRows, FixedRows, FrameSearch, Visib
 from pcli.cli.common.text_sheet import TextSheet
 from pcli.cli.common.times import TimeFormat
 from pcli.cli.diagnosis.finding_output import wrapped
+from pcli.codec.errors import LocalError
 from pcli.codec.observe import Facts, compile_filter
 from pcli.codec.observe.fields.field_table import lookup_field
 from pcli.codec.observe.text_format import printable
+from pcli.replay.proxy import ByteFault, Proxy
 
 __all__ = ["BrowseApp", "column_names", "columns_error", "contains"]
 
@@ -142,6 +144,32 @@ class BrowseApp(FrameViews):
             self.close_side()
         else:
             self.open_side(kind)
+
+    # -- the proxy
+
+    def action_byte_faults(self) -> None:
+        """Ask for a change of the network faults of the proxy."""
+        proxy = self.options.proxy
+        if proxy is None:
+            self.say("network faults: only with --broker and in pcli proxy --browse")
+            return
+        now = "down" if not proxy.enabled else " + ".join(map(str, proxy.byte_faults)) or "none"
+        title = f"network faults now: {now}; write words such as latency=50ms from=broker to add, or none, down, up:"
+        self.push_screen(Prompt(title, check=self._fault_error), self._say_fault)
+
+    def _fault_error(self, text: str) -> str:
+        """Change the network faults; return why this is impossible, or an empty string."""
+        proxy = self.options.proxy
+        try:
+            if proxy is not None and text.strip():
+                change_faults(proxy, text.strip())
+        except LocalError as error:
+            return printable(error.text)
+        return ""
+
+    def _say_fault(self, text: str | None) -> None:
+        if text:
+            self.say(f"network faults: {printable(text)}")
 
     # -- views
 
@@ -307,6 +335,19 @@ class BrowseApp(FrameViews):
     def action_next_mark(self) -> None:
         """Go to the next mark."""
         self.jump(self.marks.after(self.list.number), "" if self.marks.comments else "no frame is marked: m marks one")
+
+
+def change_faults(proxy: Proxy, text: str) -> None:
+    """Add a network fault, remove all (``none``), or close or open the ports (``down``, ``up``) of a proxy.
+
+    Raises LocalError if the words are invalid or a port is in use.
+    """
+    if text in ("down", "up"):
+        proxy.set_enabled(enabled=text == "up")
+    elif text == "none":
+        proxy.set_byte_faults([])
+    else:
+        proxy.set_byte_faults([*proxy.byte_faults, ByteFault(text)])
 
 
 def contains(words: str) -> Callable[[Facts], bool]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
 from textual import events
@@ -45,6 +45,9 @@ from pcli.codec.observe import Facts, compile_filter
 from pcli.codec.observe.output.field_nodes import FieldNode
 from pcli.codec.observe.text_format import printable, short_topic
 
+if TYPE_CHECKING:
+    from pcli.replay.proxy import Proxy
+
 __all__ = ["MIN_HEIGHT", "MIN_WIDTH", "BrowseOptions", "FrameViews", "bar", "size_error"]
 
 MIN_WIDTH: Final = 40
@@ -70,6 +73,8 @@ class BrowseOptions:
     secrets: bool = False
     follow: bool = False
     """Whether the input is live: if the cursor is in the last line, it stays there."""
+    proxy: Proxy | None = None
+    """The proxy whose traffic is shown."""
 
 
 def size_error(width: int, height: int) -> str:

@@ -47,6 +47,7 @@ KEYS: Final = (
     Key("P", "side('P')", "P", "permits of the frame's consumer over time"),
     Key("K", "side('K')", "K", "key ranges of the frame's subscription at this frame"),
     Key("B", "side('B')", "B", "message balance of the frame's topic"),
+    Key("T", "byte_faults", "T", "network faults of the proxy: add, remove all, down, up"),
     Key("m", "mark", "m", "mark the frame, or remove its mark"),
     Key("semicolon", "comment", ";", "comment on the frame"),
     Key("w", "write", "w", "write the capture with the comments as a pcapng file"),

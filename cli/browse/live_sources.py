@@ -30,6 +30,7 @@ from pcli.replay.sources.lazy_file import reason_of
 if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
     from pcli.codec.observe.payload_contents import Contents
+    from pcli.replay.proxy import Proxy
     from pcli.replay.service_url import Security
 
 __all__ = ["FollowedFile", "follow_broker", "follow_capture", "follow_interface", "temporary_capture"]
@@ -196,12 +197,12 @@ def follow_interface(interface: str, capture_filter: str, options: ReadOptions, 
 @contextmanager
 def follow_broker(
     url: str, listen: int, security: Security, options: ReadOptions, contents: Contents
-) -> Iterator[tuple[Source, str]]:
-    """Yield the traffic of the clients of a proxy for a broker, and the service URL of the proxy.
+) -> Iterator[tuple[Source, Proxy]]:
+    """Yield the traffic of the clients of a proxy for a broker, and the proxy.
 
     Raises LocalError if the URL is wrong or the port is in use.
     """
     from pcli.replay.proxy import Proxy
 
     with temporary_capture() as path, Proxy(url, listen=listen, security=security, capture=path) as proxy:
-        yield follow_capture(path, options, contents), proxy.service_url
+        yield follow_capture(path, options, contents), proxy

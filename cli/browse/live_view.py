@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.replay.proxy import Proxy
 
 __all__ = ["browse_server", "check_terminal"]
 
@@ -31,8 +35,11 @@ def check_terminal(*, web: bool = False) -> None:
         raise LocalError(error)
 
 
-def browse_server(path: str, title: str) -> None:
-    """Show the frames of a capture that a server in this process writes, until the user quits."""
+def browse_server(path: str, title: str, proxy: Proxy | None = None) -> None:
+    """Show the frames of a capture that a server in this process writes, until the user quits.
+
+    ``proxy`` is the server if its network faults can be changed.
+    """
     from pcli.cli.browse.browse_app import BrowseApp
     from pcli.cli.browse.frame_views import BrowseOptions
     from pcli.cli.browse.live_sources import follow_capture
@@ -41,7 +48,7 @@ def browse_server(path: str, title: str) -> None:
 
     source = follow_capture(path, ReadOptions(), Contents())
     try:
-        options = BrowseOptions(title, follow=True)
+        options = BrowseOptions(title, follow=True, proxy=proxy)
         BrowseApp(source.frames, options, source.build, source.inputs).run()
     finally:
         source.close()

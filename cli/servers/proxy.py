@@ -169,7 +169,7 @@ def _browse(stated: dict[str, Any], *, faults: list[str], byte_faults: list[str]
         temporary_capture(stated["capture"] or "") as path,
         Proxy(**stated | made | {"capture": path}) as proxy,
     ):
-        browse_server(path, f"{proxy.service_url} → {stated['to']}")
+        browse_server(path, f"{proxy.service_url} → {stated['to']}", proxy)
     addons.finish()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -107,8 +107,8 @@ class Proxy:
         self._recording: Recording | None = None
         self.faults = list(faults)
         """Faults in the protocol, in the order in which they are checked."""
-        self.byte_faults = list(byte_faults)
-        """Network faults."""
+        self._byte_faults = list(byte_faults)
+        self._listener: Listener | None = None
         self._random = Random(seed)  # noqa: S311  (not for security)
         self._taps = list(taps)
         self.notes: list[str] = []
@@ -153,6 +153,35 @@ class Proxy:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
+    # -- changes at run time, from any thread ----------------------------------------------------------------------
+
+    @property
+    def byte_faults(self) -> list[ByteFault]:
+        """The network faults."""
+        return self._byte_faults if self._listener is None else self._listener.byte_faults
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the ports are open."""
+        return self._listener is None or self._listener.enabled
+
+    def set_byte_faults(self, faults: Iterable[ByteFault]) -> None:
+        """Replace the network faults, also those of open connections."""
+
+        async def change(listener: Listener) -> None:
+            listener.set_byte_faults(list(faults))
+
+        self._run_in_proxy(change)
+
+    def set_enabled(self, *, enabled: bool) -> None:
+        """Open all ports, or close them and reset all connections. Raises LocalError if a port is in use."""
+        self._run_in_proxy(lambda listener: listener.set_enabled(enabled=enabled))
+
+    def _run_in_proxy(self, action: Callable[[Listener], Coroutine[None, None, None]]) -> None:
+        if self._listener is None or self._loop is None:
+            raise LocalError("the proxy does not run")
+        asyncio.run_coroutine_threadsafe(action(self._listener), self._loop).result()
+
     @property
     def capture_failure(self) -> OSError | None:
         """The reason why the capture ended early, or None if it did not."""
@@ -188,10 +217,11 @@ class Proxy:
             broker_tls=broker_tls,
             taps=self._taps,
             injector=self._injector(),
-            byte_faults=self.byte_faults,
+            byte_faults=self._byte_faults,
             random=self._random,
             note=self._note,
         )
+        self._listener = listener
         try:
             self._open(listener, broker_tls, stack)
             async with self._controlled(listener):

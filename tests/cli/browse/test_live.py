@@ -113,12 +113,43 @@ def test_a_followed_file_that_is_no_capture(tmp_path):
 
 
 def test_the_clients_of_a_broker_through_the_proxy(broker, pcli):
-    with follow_broker(broker.service_url, 0, Security(), ReadOptions(), Contents()) as (source, url):
-        assert url != broker.service_url
-        pcli("produce", "orders", "-u", url, "-m", "one")
+    with follow_broker(broker.service_url, 0, Security(), ReadOptions(), Contents()) as (source, proxy):
+        assert proxy.service_url != broker.service_url
+        pcli("produce", "orders", "-u", proxy.service_url, "-m", "one")
         until(lambda: frames_of(source) > 10, "the frames of the producer")
         source.close()
     assert not source.frames.index.folder.exists()
+
+
+def test_the_network_faults_of_the_proxy(broker):
+    """T adds a fault, closes and opens the ports, and removes all faults."""
+    with follow_broker(broker.service_url, 0, Security(), ReadOptions(), Contents()) as (source, proxy):
+        host, port = proxy.service_url.removeprefix("pulsar://").split(":")
+
+        async def main():
+            app = BrowseApp(source.frames, BrowseOptions("x", proxy=proxy), source.build, source.inputs)
+            async with app.run_test(size=(80, 24)) as pilot:
+
+                async def write(text):
+                    await pilot.press("T", *text, "enter")
+                    await pilot.pause()
+
+                await write("latency=5ms")
+                assert [str(fault) for fault in proxy.byte_faults] == ["latency=5ms"]
+                await write("latancy=5ms")
+                assert "is none of latency" in app.screen.query_one("Static").render().plain
+                await pilot.press("escape")
+                await write("down")
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection((host, int(port)))
+                await write("up")
+                socket.create_connection((host, int(port))).close()
+                await write("none")
+                assert proxy.byte_faults == []
+                assert status_of(app).startswith("network faults: none")
+
+        asyncio.run(main())
+        source.close()
 
 
 def test_a_port_in_use(broker, pcli, monkeypatch):
