@@ -90,8 +90,13 @@ class Chromium:
             elif message.get("id") == self._number:
                 return message.get("result", {})
 
-    async def until(self, expression):
+    async def until(self, expression, key=""):
+        """Wait until an expression is true. Press a key each time, because the application reads keys a little later
+        than the page shows its first output.
+        """
         for _ in range(600):
+            if key:
+                await self.press(key)
             found = await self.call("Runtime.evaluate", expression=expression)
             if found["result"].get("value"):
                 return
@@ -122,8 +127,7 @@ def test_a_session_in_chromium(served, tmp_path):
                 await page.call("Page.navigate", url=served)
                 await page.until("document.body.classList.contains('-first-byte')")
                 await page.call("Runtime.evaluate", expression="document.querySelector('textarea').focus()")
-                await page.press("q")
-                await page.until("document.body.classList.contains('-closed')")
+                await page.until("document.body.classList.contains('-closed')", key="q")
                 return page.requested
 
     profile = tmp_path / "profile"
