@@ -185,10 +185,9 @@ class _TableWriter:
         if kept is None:
             self.files += count_permits(self._engine, self._staging, reading, place)
             return
-        final = reading.lifecycles is not None and reading.lifecycles.removed > 0
-        made, replaced, reading.permits = count_new_permits(
-            self._engine, self._staging, reading, kept, place, final=final
-        )
+        removed = reading.lifecycles.removed if reading.lifecycles is not None else 0
+        last = reading.splits[removed - 1].part if removed else -1
+        made, replaced, reading.permits = count_new_permits(self._engine, self._staging, reading, kept, place, last)
         self.files += made
         self._replace("permits", replaced)
 

@@ -201,14 +201,16 @@ class Addon:
         return found.st_mtime_ns, found.st_size
 
     def _load(self) -> ModuleType:
-        module = ModuleType("pcli_addon")
+        module = ModuleType(f"pcli_addon_{id(self)}")
         module.__file__ = str(self.path)
         folder = str(self.path.resolve().parent)
         if folder not in sys.path:
             sys.path.insert(0, folder)
         try:
             source = self.path.read_bytes()
-            exec(compile(source, str(self.path), "exec"), module.__dict__)  # noqa: S102  (the user's own script)
+            sys.modules[module.__name__] = module  # a dataclass looks up its module
+            code = compile(source, str(self.path), "exec", dont_inherit=True)
+            exec(code, module.__dict__)  # noqa: S102  (the user's own script)
         except OSError as error:
             raise LocalError(f"{self.path}: {(error.strerror or str(error)).lower()}") from None
         except (Exception, SystemExit) as error:

@@ -95,13 +95,17 @@ class Run:
         """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
         if not (self.data or self.sync):
             raise LocalError("--no-sync requires --data DIR")
-        if self.browse:
-            self._browse()
-            return
+        with LiveAddons(self.scripts) as addons:
+            if self.browse:
+                self._browse(addons)
+            else:
+                self._serve(addons)
+
+    def _serve(self, addons: LiveAddons) -> None:
+        """Run the broker until a signal arrives."""
         stop = StopEvent()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
-        addons = LiveAddons(self.scripts)
         broker = self._broker(log, addons)
         if not self.sync:
             say(f"{self.data}: --no-sync: confirmed messages can be lost if the machine loses power")
@@ -116,20 +120,17 @@ class Run:
             say(repr(fault))
         if broker.capture_failure is not None:
             raise broker.capture_failure
-        addons.finish()
 
-    def _browse(self) -> None:
+    def _browse(self, addons: LiveAddons) -> None:
         """Run the broker and browse its traffic until the user quits."""
         from pcli.cli.browse.live_sources import temporary_capture
         from pcli.cli.browse.live_view import browse_server, check_terminal
 
         check_terminal()
-        addons = LiveAddons(self.scripts)
         with temporary_capture(self.capture) as path:
             self.capture = path
             with self._broker(None, addons) as broker:
                 browse_server(path, f"broker {broker.service_url}  {broker.http_url}")
-        addons.finish()
 
     def _broker(self, log: LiveLog | None, addons: LiveAddons) -> MiniBroker:
         from pcli.minibroker import MiniBroker

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 import typer
 
@@ -30,9 +31,12 @@ class LiveAddons:
         self.faults = [AddonFault(addon) for addon in self._addons]
         self.taps = [AddonTap(addon) for addon in self._addons]
 
-    def finish(self) -> None:
-        """Call ``done`` of each script, and end the command with exit code 1 if an error was reported."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        """Call ``done`` of each script, and end a command without another error with exit code 1 if one has failed."""
         for addon in self._addons:
             addon.done()
-        if any(addon.failed for addon in self._addons):
+        if kind is None and any(addon.failed for addon in self._addons):
             raise typer.Exit(1)

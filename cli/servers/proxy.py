@@ -12,6 +12,7 @@ from pcli.cli.common.options import LogKind, Scripts, TextOrJson
 
 if TYPE_CHECKING:
     from pcli.cli.servers.diagnosis_tap import DiagnosisTap
+    from pcli.cli.servers.live_addons import LiveAddons
 
 __all__ = ["proxy"]
 
@@ -118,6 +119,7 @@ def proxy(
     probability and from. See docs/proxy.md.
     """
     from pcli.cli.common.connection_options import security
+    from pcli.cli.servers.live_addons import LiveAddons
 
     stated: dict[str, Any] = {
         "to": to,
@@ -135,31 +137,30 @@ def proxy(
         "key_log": keylog,
         "security": security("", "", tls_trust, tls_cert, tls_key),
     }
-    if browse:
-        _browse(stated, faults=fault or [], byte_faults=bytes_ or [], scripts=script or [])
-        return
-    _run(
-        stated=stated,
-        log=log.value,
-        filter_=filter_,
-        json=output is not TextOrJson.text,
-        faults=fault or [],
-        byte_faults=bytes_ or [],
-        scripts=script or [],
-        diagnose=diagnose,
-    )
+    with LiveAddons(script or []) as addons:
+        if browse:
+            _browse(stated, faults=fault or [], byte_faults=bytes_ or [], addons=addons)
+            return
+        _run(
+            stated=stated,
+            log=log.value,
+            filter_=filter_,
+            json=output is not TextOrJson.text,
+            faults=fault or [],
+            byte_faults=bytes_ or [],
+            addons=addons,
+            diagnose=diagnose,
+        )
 
 
-def _browse(stated: dict[str, Any], *, faults: list[str], byte_faults: list[str], scripts: list[str]) -> None:
+def _browse(stated: dict[str, Any], *, faults: list[str], byte_faults: list[str], addons: LiveAddons) -> None:
     """Run the proxy and browse its traffic until the user quits."""
     from pcli.cli.browse.live_sources import temporary_capture
     from pcli.cli.browse.live_view import browse_server, check_terminal
-    from pcli.cli.servers.live_addons import LiveAddons
     from pcli.codec.faults import Fault
     from pcli.replay.proxy import ByteFault, Proxy
 
     check_terminal()
-    addons = LiveAddons(scripts)
     made = {
         "faults": [*addons.faults, *(Fault.parse(text) for text in faults)],
         "byte_faults": [ByteFault(text) for text in byte_faults],
@@ -170,7 +171,6 @@ def _browse(stated: dict[str, Any], *, faults: list[str], byte_faults: list[str]
         Proxy(**stated | made | {"capture": path}) as proxy,
     ):
         browse_server(path, f"{proxy.service_url} → {stated['to']}", proxy)
-    addons.finish()
 
 
 def _run(
@@ -181,13 +181,12 @@ def _run(
     json: bool,
     faults: list[str],
     byte_faults: list[str],
-    scripts: list[str],
+    addons: LiveAddons,
     diagnose: bool,
 ) -> None:
     """Run the proxy. ``stated`` contains arguments of Proxy. Raises LocalError if an option or a file is invalid."""
     from pcli.cli.common.output import say
     from pcli.cli.common.signals import StopEvent
-    from pcli.cli.servers.live_addons import LiveAddons
     from pcli.cli.servers.server_output import open_log, print_urls
     from pcli.codec.errors import LocalError
     from pcli.codec.faults import Fault
@@ -197,7 +196,6 @@ def _run(
     stop = StopEvent()
     shown = open_log(log, filter_, stop, json=json)
     doctor = _doctor() if diagnose else None
-    addons = LiveAddons(scripts)
     proxy = Proxy(
         **stated,
         faults=[*addons.faults, *(Fault.parse(text) for text in faults)],
@@ -220,7 +218,6 @@ def _run(
         say(repr(fault))
     if proxy.capture_failure is not None:
         raise LocalError(f"-w {stated['capture']} ended early: {reason_of(proxy.capture_failure)}")
-    addons.finish()
 
 
 def _doctor() -> DiagnosisTap:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
@@ -223,17 +224,17 @@ class Proxy:
         )
         self._listener = listener
         try:
-            self._open(listener, broker_tls, stack)
-            async with self._controlled(listener):
+            control = self._open(listener, broker_tls, stack)
+            async with self._controlled(listener, control):
                 ready.set_result(None)
                 await self._over.wait()
         finally:
             await listener.stop()
 
     @asynccontextmanager
-    async def _controlled(self, listener: Listener) -> AsyncIterator[None]:
+    async def _controlled(self, listener: Listener, sock: socket.socket | None) -> AsyncIterator[None]:
         """Serve the control port, if there is one."""
-        if self._control is None:
+        if sock is None:
             yield
             return
         from pcli.codec.faults import Faults
@@ -246,11 +247,11 @@ class Proxy:
                 listener.injector.faults = Faults(self.faults)
 
         port = ControlPort(listener, str(self._to), self.faults, use_faults)
-        async with serving(port.app, self._control) as self.control_url:
+        async with serving(port.app, sock) as self.control_url:
             yield
 
-    def _open(self, listener: Listener, broker_tls: ssl.SSLContext | None, stack: ExitStack) -> None:
-        """Open the ports and the capture.
+    def _open(self, listener: Listener, broker_tls: ssl.SSLContext | None, stack: ExitStack) -> socket.socket | None:
+        """Open the ports and the capture; return the socket of the control port, if there is one.
 
         This blocks the event loop, so no client is accepted before all ports are open.
         """
@@ -259,11 +260,17 @@ class Proxy:
         if self._http_to is not None:
             lookups = Lookups(listener, self._to, self._http_to, broker_tls)
             self.http_url = lookups.start(self._http_listen or 0)
+        control = None
+        if self._control is not None:
+            from pcli.replay.proxy.control import bound_control_port
+
+            control = stack.enter_context(bound_control_port(self._control))
         for recording in self._open_capture(stack):  # after the ports: a second proxy must not truncate this capture
             listener.taps.append(recording)
             if lookups is not None:
                 lookups.taps.append(recording)
         self.service_url = listener.service_url
+        return control
 
     def _injector(self) -> Injector | None:
         if not self.faults:

@@ -10,7 +10,8 @@ A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms 
 3. The connection is reset after the number of bytes in ``reset`` and before the next byte is sent. ``limit_data`` ends
    it in the same place without a reset. ``reset_peer`` resets it after a time.
 4. ``timeout`` withholds all bytes and ends the connection after a time; with ``0ms``, it does not end. The bytes are
-   forwarded if the fault is removed; Toxiproxy discards them. ``slow_close`` delays the end of the stream.
+   forwarded if the fault is removed; Toxiproxy discards them. The end of the stream is not withheld. ``slow_close``
+   delays it.
 5. The caller passes the time in nanoseconds since 1970, like the steps of codec.faults.
 """
 
@@ -208,7 +209,7 @@ class _ActiveFault:
         if step.cut:
             yield Step(max(due, self._next_free_ns), step.to_broker, bytearray(), cut=True, reset=step.reset)
             return
-        size, limited = self._part or len(data), bool(fault.reset or fault.limit_data)
+        size, limited = self._part or len(data) or 1, bool(fault.reset or fault.limit_data)
         for start in range(0, len(data), size):
             part = data[start : start + size]
             if limited:

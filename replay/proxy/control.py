@@ -11,11 +11,11 @@ Rules of this file
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
@@ -35,7 +35,7 @@ from pcli.replay.proxy.toxics import Toxic
 if TYPE_CHECKING:
     from pcli.replay.proxy.listener import Listener
 
-__all__ = ["NAME", "ControlPort", "serving"]
+__all__ = ["NAME", "ControlPort", "bound_control_port", "serving"]
 
 NAME: Final = "pulsar"
 """The name of the proxy."""
@@ -86,7 +86,7 @@ class ControlPort:
 
     async def _change_proxy(self, request: Request) -> Any:
         _check_name(request)
-        enabled = (await _object_of(request)).get("enabled", True)
+        enabled = (await _object_of(request)).get("enabled", self._listener.enabled)
         if not isinstance(enabled, bool):
             raise LocalError("enabled: write true or false")
         await self._listener.set_enabled(enabled=enabled)
@@ -169,13 +169,17 @@ class ControlPort:
         return None
 
 
-@asynccontextmanager
-async def serving(app: Starlette, port: int) -> AsyncIterator[str]:
-    """Serve an application on a port of 127.0.0.1, and yield its URL. Raises LocalError if the port is in use."""
+def bound_control_port(port: int) -> socket.socket:
+    """Return a socket that listens on a port of 127.0.0.1. Raises LocalError if the port is in use."""
     try:
-        sock = socket.create_server((_ADDRESS, port))
+        return socket.create_server((_ADDRESS, port))
     except OSError as error:
         raise LocalError(f"control port {port} of {_ADDRESS}: {reason_of(error)}") from None
+
+
+@asynccontextmanager
+async def serving(app: Starlette, sock: socket.socket) -> AsyncIterator[str]:
+    """Serve an application on a socket, and yield its URL."""
     server = Server(Config(app, lifespan="off", ws="none", log_config=None, access_log=False, server_header=False))
     task = asyncio.ensure_future(server.serve(sockets=[sock]))
     try:
@@ -197,7 +201,8 @@ def _check_name(request: Request) -> None:
 async def _object_of(request: Request) -> dict[str, Any]:
     try:
         found = await request.json()
-    except (JSONDecodeError, UnicodeDecodeError) as error:
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:  # also a lone surrogate, which no response can contain
         raise LocalError(f"the body is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise LocalError("the body is not a JSON object")

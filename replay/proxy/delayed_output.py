@@ -67,7 +67,7 @@ class DelayedOutput:
         """Deliver bytes to which no fault applies."""
         if self.shaper is None and not self._steps:
             self._deliver(data)
-        else:
+        elif data:
             self.execute(Step(now_ns(), to_broker=False, data=bytearray(data)))  # the direction is ignored
 
     def execute(self, step: Step) -> None:
@@ -96,7 +96,11 @@ class DelayedOutput:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._steps and not (self.shaper is not None and self.shaper.withholds):
+        if self.shaper is not None and self.shaper.withholds:
+            if not (self._steps and isinstance(self._steps[-1], _End)):
+                return
+            self._steps = deque([self._steps[-1]])  # the end of the stream is not withheld
+        while self._steps:
             step = self._steps[0]
             wait = step.due_ns - now_ns()
             if wait > 0:

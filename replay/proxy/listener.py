@@ -129,18 +129,19 @@ class Listener:
         if enabled == self.enabled:
             return
         if enabled:
-            await self._open_ports()
-        else:
-            tasks = [task for _, task in self._ports.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            for relay in list(self.relays):
-                relay.cut("the proxy is down")
-            await asyncio.sleep(0)  # the sockets are closed in the next iteration
-        self.enabled = enabled
+            self._open_ports()
+            self.enabled = True
+            return
+        self.enabled = False
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for relay in list(self.relays):
+            relay.cut("the proxy is down")
+        await asyncio.sleep(0)  # the sockets are closed in the next iteration
 
-    async def _open_ports(self) -> None:
+    def _open_ports(self) -> None:
         with ExitStack() as opened:
             sockets = {port: opened.enter_context(self.bound_socket(port)) for port in self._ports}
             opened.pop_all()
@@ -172,6 +173,8 @@ class Listener:
         self._noted = ""
 
     def _open_listener(self, broker: ServiceUrl) -> str:
+        if not self.enabled:
+            return ""
         try:
             if self._opened >= _MAX_LISTENERS:
                 raise LocalError(f"the limit is {_MAX_LISTENERS}")

@@ -262,6 +262,8 @@ class Relay:
 
     def from_client(self, data: bytes) -> None:
         """Forward bytes from the client."""
+        if self.broker.output.shaper is not None:
+            self._timer.cancel()  # a fault may delay the first frame
         self.pass_to_taps(data, from_client=True)
         if self._injector is None:
             self.broker.output.send(data)

@@ -61,6 +61,8 @@ class Toxic:
             raise LocalError("attribute size_variation: only 0 is supported")
         if not isinstance(self.toxicity, (int, float)) or not 0 < self.toxicity <= 1:
             raise LocalError("toxicity: write a number above 0, up to 1")
+        if "/" in self.name:
+            raise LocalError(f"name {self.name!r}: write a name without /")
         self.attributes = dict.fromkeys(known, 0) | self.attributes
         self.name = self.name or f"{self.type}_{self.stream}"
         self.fault = ByteFault(self._words())

@@ -63,20 +63,20 @@ def count_permits(engine: Engine, staging: Staging, reading: ReadRecording, plac
 
 
 def count_new_permits(
-    engine: Engine, staging: Staging, reading: ReadRecording, kept: KeptStates[PermitState], place: int, *, final: bool
+    engine: Engine, staging: Staging, reading: ReadRecording, kept: KeptStates[PermitState], place: int, last: int
 ) -> tuple[list[DataFile], list[DataFile], KeptStates[PermitState]]:
     """Continue the table `permits` of the recording with the index ``place``.
 
-    The last split of ``reading`` contains the rows from the end of the recording. ``final`` is true if the tables of
-    the splits before the oldest state no longer exist. Return the new files, the replaced files, and the states.
+    The last split of ``reading`` contains the rows from the end of the recording. ``last`` is the last capture whose
+    splits have no tables any more; -1 if none. Return the new files, the replaced files, and the states.
     """
     run, parts, connections = _Run(engine, staging, reading, place), len(reading.recording.parts), len(reading.streams)
-    while len(kept.states) > final and not _same_duplicates(kept.states[-1], reading):
+    while _has_rows_before(kept, last) and not _same_duplicates(kept.states[-1], reading):
         kept = kept.back()
     while True:
         state = kept.states[-1] if kept.states else PermitState()
         merged, sessions = run.merge_after(state)
-        if len(kept.states) <= final or all(one.first_ns > state.closed_ns for one in merged):
+        if not _has_rows_before(kept, last) or all(one.first_ns > state.closed_ns for one in merged):
             break
         kept = kept.back()
     closed = [file for one in merged for file in one.closed]
@@ -87,6 +87,12 @@ def count_new_permits(
     )  # fmt: skip
     kept, made = merge_files_of_states(engine, staging, part_number(place, 0), kept)
     return [*closed, *left, *made], kept.replaced, kept.followed_by(new, left)
+
+
+def _has_rows_before(kept: KeptStates[PermitState], last: int) -> bool:
+    """Return whether the rows of the newest state can be computed again from the state before it."""
+    before = kept.states[-2].parts if len(kept.states) > 1 else 0
+    return bool(kept.states) and before > last
 
 
 def _same_duplicates(state: PermitState, reading: ReadRecording) -> bool:

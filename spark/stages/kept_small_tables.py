@@ -59,17 +59,23 @@ _TEMPORARY: Final = [
 messages whose acknowledgements precede it."""
 
 
-def without_old_rows(known: Mapping[str, pa.Table], forgotten: int, first_open: int) -> dict[str, pa.Table]:
+def without_old_rows(
+    known: Mapping[str, pa.Table], forgotten: int, first_open: int, first_halves: int
+) -> dict[str, pa.Table]:
     """Return small tables, which have a column ``split``, without old rows.
 
     ``forgotten`` is the number of splits that are older than twice the horizon. ``first_open`` is the first frame of
-    all partial rows of open messages, which may need later cumulative ACKs.
+    all partial rows of open messages, which may need later cumulative ACKs. ``first_halves`` is the first split with
+    ``halves`` of open messages, which are paired again.
     """
     found = dict(known)
     if "forwarded" in known:
         found["forwarded"] = _forwarded(known["forwarded"], forgotten)
-    for name in known.keys() & {"sessions", "unpaired"}:
-        found[name] = known[name].filter(pc.greater_equal(known[name]["split"], forgotten))
+    if "sessions" in known:
+        found["sessions"] = known["sessions"].filter(pc.greater_equal(known["sessions"]["split"], forgotten))
+    if "unpaired" in known:
+        since = min(forgotten, first_halves)
+        found["unpaired"] = known["unpaired"].filter(pc.greater_equal(known["unpaired"]["split"], since))
     if "cumulative" in known:
         needed = pc.greater_equal(known["cumulative"]["number"], first_open)
         found["cumulative"] = _kept(known["cumulative"], forgotten, needed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -43,7 +43,7 @@ def merge_files(engine: Engine, staging: Staging, part: int, files: Sequence[Dat
     ``part`` is the number of the new part. The number of files grows with the logarithm of their size, and each row is
     written again about once per 16-fold growth.
     """
-    groups = [group for group in _groups(files) if len(group) >= _LEAST]
+    groups = [chunk for group in _groups(files) for chunk in _chunks(group) if len(chunk) >= _LEAST]
     made = engine.map("compact", partial(_merged, staging, part), groups, sizes=[_size(group) for group in groups])
     replaced = [file for group in groups for file in group]
     paths = {file.path for file in replaced}
@@ -68,6 +68,17 @@ def _groups(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
         if file.bytes < _LARGE:
             groups[*sorted(file.partition.items()), file.bytes.bit_length() // 4].append(file)
     return groups.values()
+
+
+def _chunks(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
+    """Divide files into groups of about `_LARGE` bytes, which one task can merge."""
+    chunk: list[DataFile] = []
+    for file in files:
+        if chunk and _size([*chunk, file]) > _LARGE:
+            yield chunk
+            chunk = []
+        chunk.append(file)
+    yield chunk
 
 
 def _size(files: Iterable[DataFile]) -> int:

@@ -363,7 +363,9 @@ class _Run:
             made, closed, kept.final, kept.final_files, kept.past, kept.forgotten,
         )  # fmt: skip
         state = self._without_old_periods(state)
-        small = without_old_rows(source.known, state.forgotten, self._first_open(state))
+        first_halves = int(np.searchsorted(self._ends, self._first_frame(state, "halves"))) - 1
+        first_open = self._first_frame(state, "published", "consumed", "halves")
+        small = without_old_rows(source.known, state.forgotten, first_open, first_halves)
         return replace(state, small={name: self._storage.keep(name, [table]) for name, table in small.items()})
 
     # -- the horizon
@@ -397,10 +399,10 @@ class _Run:
             sends=frozenset(one for one in sends if one > self._ends[self._forgotten]),
         )
 
-    def _first_open(self, state: KeptLifecycles) -> int:
-        """Return the first frame of all partial rows of open messages."""
+    def _first_frame(self, state: KeptLifecycles, *names: str) -> int:
+        """Return the first frame of these partial rows of open messages; the last frame if there are none."""
         found = [int(self._ends[-1])]
-        for name in ("published", "consumed"):
+        for name in names:
             tables = self._tables(state.partials.get(name, ()))
             found += [int(oldest_numbers(name, table).min()) for table in tables if len(table)]
         return min(found)

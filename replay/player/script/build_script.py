@@ -58,7 +58,7 @@ def build_script(
     if not found.seen:
         reason = f": {found.others.most_common(1)[0][0]}" if found.others else ""
         raise CaptureError(f"the capture contains no Pulsar frame{reason}")
-    starts = compose_starts(found.seen)
+    starts = compose_starts(found.seen, found.ends)
     if starts.frames:
         found = _observe(_with_starts(recorded, starts))
     script = Script(left_out=found.others + starts.left_out)

@@ -3,10 +3,12 @@
 Rules of this file
 1. A composed CONNECT equals another CONNECT from the same address, or has the highest protocol version and the feature
    flags that the frames of the connection require.
-2. A producer is composed if the capture proves its topic: a different PRODUCER has the same producer name, or the
-   ledger of its receipts belongs to the topic of another producer or consumer. The name is that of its messages.
+2. A producer is composed if the capture proves its topic: the ledger of its receipts belongs to the topic of another
+   producer or consumer, or a later PRODUCER with the same name was successful after the producer's last frame, and no
+   other producer from before the capture has this name. The name is that of its messages.
 3. A consumer is composed if it received messages of a topic, and if a SUBSCRIBE from the same address to this topic has
-   the same consumer id after the consumer or its connection has ended: a client that subscribes again keeps the id. The
+   the same consumer id after the consumer was closed or its connection has ended: a client that subscribes again keeps
+   the id. No other SUBSCRIBE to this topic from this address may have the id, and the subscription must be durable. The
    composed FLOW grants the messages that were delivered beyond the captured FLOWs.
 4. All frames of other producers and consumers, and responses to requests before the capture, are omitted.
 5. Acknowledgements and redelivery requests for messages that were delivered before the capture are omitted with their
@@ -18,7 +20,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -26,7 +28,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from pcli.codec.capture import CapturedFrame
-from pcli.codec.capture.frames import RESYNC, START, Stream
+from pcli.codec.capture.frames import RESYNC, START, Stream, StreamEnd
 from pcli.codec.observe import Facts, ObservedFrame
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
@@ -67,13 +69,16 @@ class ComposedStarts:
     """Number of omitted frames by reason."""
 
 
-def compose_starts(seen: Sequence[Facts]) -> ComposedStarts:
-    """Return the starts of the connections that began before the capture; ``seen`` contains all frames in order."""
+def compose_starts(seen: Sequence[Facts], ends: Mapping[int, StreamEnd]) -> ComposedStarts:
+    """Return the starts of the connections that began before the capture.
+
+    ``seen`` contains all frames in order, and ``ends`` the ends of connections.
+    """
     found, numbers = ComposedStarts(), count(_FIRST)
     streams: dict[int, list[Facts]] = defaultdict(list)
     for facts in seen:
         streams[facts.frame.stream.number].append(facts)
-    known = _Known(seen)
+    known = _Known(seen, ends)
     for frames in streams.values():
         if any(facts.system for facts in frames):
             continue  # the broker's internal client
@@ -106,13 +111,17 @@ def _is_midstream(first: ObservedFrame) -> bool:
 class _Known:
     """What the capture proves about names."""
 
-    def __init__(self, seen: Sequence[Facts]) -> None:
+    def __init__(self, seen: Sequence[Facts], ends: Mapping[int, StreamEnd]) -> None:
+        self.ends = ends
+        """The ends of connections."""
         self.connects: dict[str, Facts] = {}
         """The first CONNECT from each address."""
         self.ledgers: dict[int, set[str]] = defaultdict(set)
         """The topics of each ledger."""
-        self.producers: dict[str, dict[str, int]] = defaultdict(dict)
-        """The topics of each producer name, with the number of the frame."""
+        self.producers: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        """The successful PRODUCERs of each producer name: number of the response, and topic."""
+        self.unknown: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        """The producers without a known topic of each producer name: connection and id."""
         self.subscribes: dict[tuple[str, int], list[Facts]] = defaultdict(list)
         """The SUBSCRIBEs from an address by consumer id."""
         for facts in seen:
@@ -121,8 +130,10 @@ class _Known:
             match name_of(frame.type):
                 case "CONNECT" if _body(facts).IsInitialized():
                     self.connects.setdefault(host, facts)
-                case "PRODUCER" | "PRODUCER_SUCCESS" if topic and facts.peer is not None and facts.peer.name:
-                    self.producers[facts.peer.name].setdefault(topic, frame.number)
+                case "PRODUCER_SUCCESS" if topic and facts.peer is not None and facts.peer.name:
+                    self.producers[facts.peer.name].append((frame.number, topic))
+                case "SEND" if not topic:
+                    self.unknown[_producer_name(facts)].add((frame.stream.number, _body(facts).producer_id))
                 case "SUBSCRIBE" if _body(facts).IsInitialized():
                     self.subscribes[host, _body(facts).consumer_id].append(facts)
                 case "SEND_RECEIPT" | "MESSAGE" if topic:
@@ -222,14 +233,15 @@ class _Start:
     def _producer(self, producer_id: int, frames: list[Facts]) -> bool:
         """Compose a producer; return False if its topic is unknown."""
         name = next(filter(None, map(_producer_name, frames)), "")
-        topics = dict(self._known.producers.get(name, {}) if name else {})
-        number = next(iter(topics.values()), 0)
-        by_ledger = self._topics(one for one in frames if name_of(one.frame.type) == "SEND_RECEIPT")
-        proved = set(topics) or by_ledger
-        if len(proved) != 1 or (by_ledger and by_ledger != proved):
+        proved = self._topics(one for one in frames if name_of(one.frame.type) == "SEND_RECEIPT")
+        source = "by the ledger of its receipts"
+        if not proved and name and len(self._known.unknown[name]) == 1:
+            later = [one for one in self._known.producers[name] if one[0] > frames[-1].frame.number]
+            proved = {topic for _, topic in later}
+            source = f"frame {later[0][0]}" if later else ""
+        if len(proved) != 1:
             return False
         topic = proved.pop()
-        source = f"frame {number}" if number else f"ledger {_ledger_of(frames)}"
         self._lookup(topic)
         producer = pb.CommandProducer(topic=topic, producer_id=producer_id)
         if name:
@@ -241,17 +253,19 @@ class _Start:
     def _consumer(self, consumer_id: int, frames: list[Facts]) -> bool:
         """Compose a consumer; return False if its subscription is unknown."""
         by_ledger = self._topics(one for one in frames if name_of(one.frame.type) == "MESSAGE")
-        ended = self._end_of(frames)
-        later = [
+        same = [
             one
             for one in self._known.subscribes.get((self._stream.client[0], consumer_id), ())
-            if one.frame.number > ended and _peer_topic(one) in by_ledger
+            if _peer_topic(one) in by_ledger
         ]
-        names = {(_body(one).subscription, _body(one).subType) for one in later}
-        if len(by_ledger) != 1 or len(names) != 1:
+        later = [one for one in same if self._has_ended(frames, one)]
+        names = {(_body(one).subscription, _body(one).subType, _body(one).durable) for one in later}
+        if len(by_ledger) != 1 or len(names) != 1 or len(later) < len(same) or not _body(later[0]).durable:
             return False
         subscribe = pb.CommandSubscribe()
         subscribe.CopyFrom(_body(later[0]))
+        for name in ("start_message_id", "start_message_rollback_duration_sec", "consumer_epoch"):
+            subscribe.ClearField(name)  # they describe the position at the time of that SUBSCRIBE
         self._lookup(subscribe.topic)
         self._request(subscribe, pb.CommandSuccess())
         permits = _missing_permits(frames)
@@ -262,10 +276,12 @@ class _Start:
         self._note(f"SUBSCRIBE {consumer_id}: {text} (frame {later[0].frame.number})")
         return True
 
-    def _end_of(self, frames: list[Facts]) -> int:
-        """Return the last frame of a consumer or of its connection."""
+    def _has_ended(self, frames: list[Facts], subscribe: Facts) -> bool:
+        """Return whether a consumer was closed, or its connection has ended, before a SUBSCRIBE."""
         closed = [one.frame.number for one in frames if name_of(one.frame.type) == "CLOSE_CONSUMER"]
-        return closed[0] if closed else self._frames[-1].frame.number
+        end, frame = self._known.ends.get(self._stream.number), subscribe.frame
+        ended = end is not None and isinstance(frame, CapturedFrame) and end.packet < frame.packet
+        return ended or any(number < frame.number for number in closed)
 
     def _topics(self, frames: Iterator[Facts]) -> set[str]:
         """Return the topics to which the ledgers of these frames belong."""
@@ -283,10 +299,6 @@ def _body(facts: Facts) -> Any:
 
 def _ledger(facts: Facts) -> int:
     return signed(_body(facts).message_id.ledgerId)
-
-
-def _ledger_of(frames: list[Facts]) -> int:
-    return next(_ledger(one) for one in frames if name_of(one.frame.type) == "SEND_RECEIPT")
 
 
 def _producer_name(facts: Facts) -> str:

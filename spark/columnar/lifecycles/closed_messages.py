@@ -218,6 +218,10 @@ class _Groups:
         np.maximum.at(self.newest_ns, self.of["resolved"], _greatest(resolved, _TIMES["published"]))
         chunks = pc.not_equal(resolved["uuid"], "").to_numpy()
         self._chunks = np.concatenate([self.of["chunks"], self.of["resolved"][chunks]])
+        consumed = partials["consumed"]
+        # The id 0:0 may be absent: an acknowledgement of it belongs to a message with an unknown sequence id.
+        zero = (_longs(consumed, "ledger") == 0) & (_longs(consumed, "entry") == 0)
+        self._unsure = self.of["consumed"][zero & (_longs(consumed, "sequence") == -1)]
 
     def closed(self, acknowledged: Bools, rules: ClosingRules) -> Bools:
         """Return which messages are closed; ``acknowledged`` are the rows of MESSAGES that are closed by rule 1."""
@@ -227,7 +231,7 @@ class _Groups:
         published[self.of["published"]] = published[self.of["halves"]] = True
         closed &= published | (self.newest <= rules.before)
         closed |= self.newest_ns < rules.limit_ns
-        closed[self._chunks] = False
+        closed[self._chunks] = closed[self._unsure] = False
         return closed & (self.newest <= rules.frames)
 
 

@@ -200,3 +200,21 @@ def test_the_slow_topic_of_the_documentation(script):
     wire.send(push_frame(pb.CommandProducer(topic="fast", producer_id=2, request_id=2)))
     receipts = [push_frame(pb.CommandSendReceipt(producer_id=number, sequence_id=1)) for number in (2, 1)]
     assert [due for due, _, _ in wire.send(b"".join(receipts), from_client=False)] == [0, 500]
+
+
+def test_a_script_with_a_dataclass(script):
+    path = script("""
+from dataclasses import dataclass
+
+@dataclass
+class Count:
+    frames: int = 0
+
+count = Count()
+
+def frame(frame):
+    count.frames += 1
+""")
+    wire = Wire(path)
+    wire.send(PING)
+    assert wire.fault._addon._module.count.frames == 1

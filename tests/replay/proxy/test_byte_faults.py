@@ -77,6 +77,11 @@ def test_a_remaining_fault_keeps_its_state():
     assert [(step.due_ns - NOW, bytes(step.data), step.cut) for step in found] == [(MS, b"de", False), (MS, b"", True)]
 
 
+def test_no_bytes_change_nothing():
+    assert shaped("latency=1ms", (0, b"")) == []
+    assert shaped("limit_data=3 + latency=1ms", (0, b"abc"), (1, b"d")) == [(1, b"abc"), (2, "cut")]
+
+
 def test_faults_are_applied_in_order():
     assert shaped("slice=1 gap=10ms + latency=5ms", (0, b"ab")) == [(5, b"a"), (15, b"b")]
 

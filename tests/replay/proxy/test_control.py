@@ -50,7 +50,8 @@ def pair(proxy, fake_broker, peers):
 def refused(call, *args, **more):
     with pytest.raises(HTTPError) as raised:
         call(*args, **more)
-    return raised.value.code, json.loads(raised.value.read())["error"]
+    with raised.value as response:
+        return response.code, json.loads(response.read())["error"]
 
 
 def test_a_toxic_applies_to_open_connections_until_it_is_removed(control, pair):
@@ -156,6 +157,21 @@ def test_protocol_faults(control, pair):
     assert "'drap' is not an action" in refused(control, "POST", "/faults", {"fault": "drap on pulsar.type"})[1]
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"9" * 5000, b'{"name": "\\ud800"}', b"{", b"\xff"])
+def test_bodies_that_are_not_json(proxy, control, body):
+    request = Request(f"{proxy.control_url}{TOXICS}", body, method="POST")
+    with pytest.raises(HTTPError) as raised:
+        urlopen(request, timeout=10)
+    with raised.value as response:
+        assert response.code == 400
+    assert control("GET", TOXICS) == []
+
+
+def test_a_change_without_a_state_keeps_the_state(control):
+    control("POST", "/proxies/pulsar", {"enabled": False})
+    assert not control("POST", "/proxies/pulsar", {})["enabled"]
+
+
 def test_reset_removes_the_byte_faults_of_the_start(fake_broker, start):
     proxy = start(to=fake_broker.url, control=0, byte_faults=[ByteFault("latency=1s")])
     with urlopen(f"{proxy.control_url}/proxies/pulsar", timeout=10) as response:
@@ -171,7 +187,8 @@ def test_web_pages_are_refused(control, proxy):
     request = Request(f"{proxy.control_url}/proxies", headers={"Host": "evil.example"})
     with pytest.raises(HTTPError) as raised:
         urlopen(request, timeout=10)
-    assert raised.value.code == 400
+    with raised.value as response:
+        assert response.code == 400
 
 
 def test_a_control_port_in_use(fake_broker, proxy):
@@ -179,3 +196,11 @@ def test_a_control_port_in_use(fake_broker, proxy):
     with pytest.raises(LocalError) as raised:
         Proxy(to=fake_broker.url, control=port).start()
     assert raised.value.text == f"control port {port} of 127.0.0.1: address already in use"
+
+
+def test_a_control_port_in_use_keeps_the_capture_of_the_other_proxy(fake_broker, proxy, tmp_path):
+    capture = tmp_path / "capture.pcapng"
+    capture.write_bytes(b"packets")
+    with pytest.raises(LocalError):
+        Proxy(to=fake_broker.url, control=int(proxy.control_url.rpartition(":")[2]), capture=capture).start()
+    assert capture.read_bytes() == b"packets"

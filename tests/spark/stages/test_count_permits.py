@@ -104,3 +104,23 @@ def test_balances_older_than_the_horizon_are_kept(tmp_path):
     balances = StoredTables(str(recording.folder / "out")).read("permits")["balance"]
     assert pc.min(balances).as_py() == 1000 - 20
     recording.check()
+
+
+def test_rows_whose_sums_are_no_longer_kept_are_not_computed_again(tmp_path):
+    """All states are older than the horizon; the last file has a frame of an earlier second."""
+    recording = Recording(tmp_path)
+    client = recording.client
+    client.subscribe(kind="Shared")
+    for number in range(9):
+        client.flow(10)
+        publish_and_ack(client, range(10 * number, 10 * number + 10))
+        recording.scene.wait(60_000)
+        recording.rotate()
+    files = [packets for packets in recording.files() if packets][:9]
+    first, *others = files[-1]
+    files[-1] = [first, *(replace(packet, time_ns=packet.time_ns - 200 * SECOND_NS) for packet in others)]
+    for number, packets in enumerate(files):
+        recording.write(number, packets)
+        recording.run("out", horizon_s=10)
+    recording.run("whole", incremental=False)
+    assert len(recording.rows("out", "permits")) == len(recording.rows("whole", "permits"))

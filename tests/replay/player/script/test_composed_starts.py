@@ -49,7 +49,7 @@ def test_names_and_types_are_those_of_later_frames(late, reconnect):
         "stream 0: CONNECT (as in frame 29)",
         f"stream 0: SUBSCRIBE 0: {topic}, subscription s, Shared, 5 permits (frame 36)",
         "stream 1: CONNECT (as in frame 29)",
-        f"stream 1: PRODUCER 0: {topic}, name standalone-0-9 (frame 44)",
+        f"stream 1: PRODUCER 0: {topic}, name standalone-0-9 (by the ledger of its receipts)",
     ]
     [connect, *_] = [step for step in script.steps if step.name == "CONNECT"]
     assert connect.composed
