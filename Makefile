@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
+.PHONY: demo test test-all check lint types imports docs man proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -38,7 +38,7 @@ imports: $(READY) build/installed
 
 # The wheel, unpacked into a folder of its own.
 build/installed: $(READY) $(shell git ls-files '*.py' '*.pyi' pyproject.toml)
-	rm -rf build && mkdir -p build
+	rm -rf build/lib build/bdist.* build/wheel $@ && mkdir -p build
 	$(BIN)/pip -q wheel --no-deps --no-build-isolation -w build/wheel .
 	$(BIN)/pip -q install --no-deps --target $@ build/wheel/*.whl
 	touch $@
@@ -70,6 +70,10 @@ proto-check:
 docs: $(READY)
 	$(BIN)/python docs/generate.py
 	PCLI_WRITE_DOCS=1 $(BIN)/pytest -q -p no:xdist tests/replay/player/test_corpus.py -k table_in_the_docs
+
+# Manual pages, in build/man: man -l build/man/pcli-diagnose.1
+man: $(READY)
+	$(BIN)/python -m pcli.cli.command_reference build/man
 
 # Lock files with hashes and without index hosts. UV is the command of uv.
 UV ?= uv

@@ -1,7 +1,7 @@
 """Generates the parts of the docs that are derived from the code: `make docs`. Tests check that they are up to date.
 
-python docs/generate.py [FOLDER]: writes fields.md, tables.md, the table of problems in dissect.md, the lists in
-mini-broker.md and findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
+python docs/generate.py [FOLDER]: writes fields.md, tables.md, the lists in commands.md and mini-broker.md, the table of
+problems in dissect.md and findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from pcli.cli.command_reference import EXIT_CODES, command_line, panels
 from pcli.codec.faults import ACTIONS
 from pcli.codec.observe import all_fields
 from pcli.codec.observe.rules import RULES
@@ -52,6 +53,15 @@ def table(titles: str, rows: Iterable[Sequence[str]]) -> str:
     lines = [f"| {titles} |", "|" + "---|" * (titles.count("|") + 1)]
     lines += ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
     return "\n".join(lines) + "\n"
+
+
+def with_commands(page: str) -> str:
+    """Return the page with the lists of the commands and of the exit codes."""
+    parts = []
+    for title, entries in panels(command_line()).items():
+        parts += [f"## {title}\n", table("command | purpose", ((f"`{one.name}`", one.summary) for one in entries))]
+    page = between(page, "commands", "\n".join(parts))
+    return between(page, "exit codes", table("exit code | meaning", EXIT_CODES))
 
 
 def with_problems(page: str) -> str:
@@ -142,6 +152,7 @@ def main() -> None:
         (folder / "findings" / f"{rule.name}.md").write_text(page_of(rule))
     (folder / "fields.md").write_text(fields_page())
     (folder / "tables.md").write_text(tables_page())
+    (folder / "commands.md").write_text(with_commands((HERE / "commands.md").read_text()))
     (folder / "dissect.md").write_text(with_problems((HERE / "dissect.md").read_text()))
     (folder / "mini-broker.md").write_text(with_lists((HERE / "mini-broker.md").read_text()))
 

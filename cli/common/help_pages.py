@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from typer.core import TyperCommand
 
-__all__ = ["PlainCommand"]
+__all__ = ["PlainCommand", "help_records"]
 
 _TYPE: Final = re.compile(r" <[^|>]*>$")
 _RANGE: Final = re.compile(r"(; |(?<=\[))[^;\[\]]*\bx[<>]=?[^;\[\]]*")
@@ -22,16 +22,20 @@ class PlainCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Print arguments and options with their help."""
-        records: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                title = "Arguments" if param.param_type_name == "argument" else "Options"
-                records[title].append(_readable(*record))
-        for title, rows in records.items():
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        for title, rows in help_records(self, ctx).items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def help_records(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """Return the names and the help of the arguments and the options of a command, below their titles."""
+    records: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None:
+            title = "Arguments" if param.param_type_name == "argument" else "Options"
+            records[title].append(_readable(*record))
+    return {title: rows for title, rows in records.items() if rows}
 
 
 def _readable(names: str, text: str) -> tuple[str, str]:
