@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientConnection"]
 
-CLIENT_VERSION: Final = "pcli-0.1.0"
+CLIENT_VERSION: Final = "pcli-0.2.0"
 """The client version in CONNECT, which contains the version of this distribution."""
 
 FEATURES: Final = (
