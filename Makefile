@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs man proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
+.PHONY: demo test test-all check lint types imports docs site man proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -71,6 +71,21 @@ docs: $(READY)
 	$(BIN)/python docs/generate.py
 	PCLI_WRITE_DOCS=1 $(BIN)/pytest -q -p no:xdist tests/replay/player/test_corpus.py -k table_in_the_docs
 
+# The site, in build/site. It contains Mermaid, so that it makes no requests to other hosts.
+site: $(READY) $(VENV)-site/ready build/mermaid.min.js
+	$(BIN)/python docs/site_source.py build/site-source
+	cp build/mermaid.min.js build/site-source/pages
+	$(VENV)-site/bin/zensical build --strict -f build/site-source/zensical.toml
+	rm -rf build/site && mv build/site-source/site build/site
+
+MERMAID        := 12.3.0
+MERMAID_SHA256 := be0684e8d20bfc874df12c0f04927a5c482f57f2200eec54cca52a4583fd4040
+build/mermaid.min.js: Makefile
+	mkdir -p build
+	cd build && npm pack --silent mermaid@$(MERMAID) > mermaid.txt
+	cd build && echo "$(MERMAID_SHA256)  mermaid-$(MERMAID).tgz" | sha256sum -c --quiet
+	tar -xzOf build/mermaid-$(MERMAID).tgz package/dist/mermaid.min.js > $@.new && mv $@.new $@
+
 # Manual pages, in build/man: man -l build/man/pcli-diagnose.1
 man: $(READY)
 	$(BIN)/python -m pcli.cli.command_reference build/man
@@ -86,6 +101,7 @@ lock:
 	$(COMPILE) --group proto -o requirements/proto.txt
 	$(COMPILE) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
+	$(COMPILE) --group site -o requirements/site.txt
 
 bench: $(READY)
 	$(BIN)/python bench/wire.py
@@ -153,7 +169,7 @@ audit: $(VENV)-audit/ready
 	for file in core all dev; do $(VENV)-audit/bin/pip-audit --strict --disable-pip -r requirements/$$file.txt || exit 1; done
 
 clean:
-	rm -rf build $(VENV) $(VENV)-proto $(VENV)-audit
+	rm -rf build $(VENV) $(VENV)-proto $(VENV)-audit $(VENV)-site
 
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -164,6 +180,11 @@ $(READY): requirements/dev.txt pyproject.toml
 $(VENV)-proto/ready: requirements/proto.txt
 	$(PYTHON) -m venv $(VENV)-proto
 	$(VENV)-proto/bin/pip -q --disable-pip-version-check install --require-hashes -r requirements/proto.txt
+	touch $@
+
+$(VENV)-site/ready: requirements/site.txt
+	$(PYTHON) -m venv $(VENV)-site
+	$(VENV)-site/bin/pip -q --disable-pip-version-check install --require-hashes -r requirements/site.txt
 	touch $@
 
 $(VENV)-audit/ready: requirements/audit.txt
