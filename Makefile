@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs site man proto proto-check wheel-check lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
+.PHONY: demo test test-all check lint types imports docs site man proto proto-check wheel-check dist lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -55,6 +55,11 @@ wheel-check: build/installed
 	cd build/alone && bin/python -m pcli.cli fields message_id | grep -F -m 1 message_id
 	cd build/alone && bin/pcli replay ../../tests/captures/flex/01-produce-consume.pcap | grep -F -m 1 SEND_RECEIPT
 
+# What a release publishes: the source distribution and the wheel, in dist.
+dist: $(READY)
+	rm -rf dist build/lib build/bdist.*
+	$(BIN)/python -c "from setuptools import build_meta; build_meta.build_sdist('dist'); build_meta.build_wheel('dist')"
+
 # The generated code of codec/proto. proto-check fails if it differs from what the .proto generates.
 proto: $(VENV)-proto/ready
 	PATH="$(CURDIR)/$(VENV)-proto/bin:$$PATH" python -m grpc_tools.protoc -I codec/proto \
@@ -96,6 +101,7 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
           --no-emit-index-url --no-emit-find-links
 lock:
 	$(COMPILE) pyproject.toml -o requirements/core.txt
+	$(COMPILE) pyproject.toml --extra crypto -o requirements/broker.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra tui --extra connect --extra hdfs --group dev -o requirements/dev.txt
 	$(COMPILE) --group proto -o requirements/proto.txt
