@@ -113,7 +113,16 @@ def port_of_nobody():
         return one.getsockname()[1]
 
 
-LINES = sorted({(page.name, line) for page in PAGES for _, text in blocks(page) for line in commands(text)})
+def spans(page):
+    """Return the command lines in the text of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [span.replace("\\|", "|") for span in re.findall(r"`(pcli [a-z][^`]*)`", re.sub(r"\s*\n\s*", " ", text))]
+
+
+LINES = sorted(
+    {(page.name, line) for page in PAGES for _, text in blocks(page) for line in commands(text)}
+    | {(page.name, line) for page in PAGES for line in spans(page)}
+)
 
 
 def test_there_are_commands():
