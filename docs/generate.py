@@ -6,6 +6,7 @@ problems in dissect.md and findings/ with a page for each rule of diagnose, into
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -59,9 +60,21 @@ def with_commands(page: str) -> str:
     """Return the page with the lists of the commands and of the exit codes."""
     parts = []
     for title, entries in panels(command_line()).items():
-        parts += [f"## {title}\n", table("command | purpose", ((f"`{one.name}`", one.summary) for one in entries))]
+        rows = ((f"`{one.name}`", one.summary, guide_of(one.name.split()[1])) for one in entries)
+        parts += [f"## {title}\n", table("command | purpose | guide", rows)]
     page = between(page, "commands", "\n".join(parts))
     return between(page, "exit codes", table("exit code | meaning", EXIT_CODES))
+
+
+def guide_of(command: str) -> str:
+    """Return a link to the page of that name, or to the one that names the command most often."""
+    counts = {
+        page.stem: (page.stem == command, len(re.findall(rf"(?:pcli |`){command}\b(?!-)", page.read_text())))
+        for page in sorted(HERE.glob("*.md"))
+        if page.stem not in ("commands", "tutorial", "recipes", "coming-from", "install", "platforms")
+    }
+    page = max(counts, key=lambda name: counts[name])
+    return f"[{page}.md]({page}.md)"
 
 
 def with_problems(page: str) -> str:

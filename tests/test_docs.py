@@ -75,40 +75,6 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
     assert missing == []
 
 
-@pytest.mark.parametrize(
-    ("command", "page"),
-    [
-        ("produce", "client"),
-        ("consume", "client"),
-        ("replay", "replay"),
-        ("reproduce", "replay"),
-        ("proxy", "proxy"),
-        ("diagnose", "diagnose"),
-        ("trace", "trace"),
-        ("why", "why"),
-        ("bundle", "bundle"),
-        ("top", "top"),
-        ("report", "report"),
-        ("browse", "browse"),
-        ("spark-analyze", "spark"),
-        ("spark-stream", "spark"),
-    ],
-)
-def test_options_in_the_docs_are_options(pcli_help, command, page):
-    told = pcli_help(command)
-    lines = re.findall(rf"pcli {command} (.*)", (ROOT / "docs" / f"{page}.md").read_text())
-    options = {word for line in lines for word in re.findall(r"(?<![\w=-])--?[a-zA-Z][\w-]*", line.partition("| ")[0])}
-    assert options
-    assert [option for option in options if not re.search(rf"(?<!\S){option}\b", told)] == []
-
-
-def test_every_option_of_broker_is_in_the_docs_or_explained_by_help(pcli_help):
-    page = (ROOT / "docs" / "mini-broker.md").read_text()
-    told = pcli_help("broker")
-    for option in re.findall(r"pcli broker.*?(--[a-z-]+)", page):
-        assert f"{option} " in told, option
-
-
 @pytest.mark.slow
 def test_the_pytest_example_of_the_mini_broker_runs_as_written(tmp_path):
     """Run the example in a separate process, with the installed plugin."""

@@ -42,8 +42,13 @@ def is_run(kind, text):
     return kind == "console" and re.search(r"\b(tests|docs)/\S+\.(pcap|pcapng)\b|pcli (decode|encode|fields) ", text)
 
 
+def marks_of(page, text):
+    """Return the mark `slow`, except for the first two pages that a reader follows."""
+    return [] if page.name in ("README.md", "tutorial.md") and " &\n" not in text else [pytest.mark.slow]
+
+
 SESSIONS = [
-    pytest.param(page, text, id=f"{page.stem}-{number}", marks=[pytest.mark.slow] if " &\n" in text else [])
+    pytest.param(page, text, id=f"{page.stem}-{number}", marks=marks_of(page, text))
     for page in PAGES
     for number, (kind, text) in enumerate(blocks(page))
     if is_run(kind, text) or (kind == "console" and page.name in RUN_ALL)
