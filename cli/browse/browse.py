@@ -184,9 +184,11 @@ def _check_columns(names: list[str]) -> None:
 def _run(source: Source, options: BrowseOptions) -> Exit:
     """Show the application until the user quits. Return the exit code."""
     from pcli.cli.browse.browse_app import BrowseApp
+    from pcli.cli.browse.live_view import end_with_web_server
 
     if source.is_empty:
         return source.close() or Exit.NO
+    end_with_web_server()
     try:
         BrowseApp(source.frames, options, source.build, source.inputs).run()
     finally:

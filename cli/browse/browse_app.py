@@ -307,7 +307,7 @@ class BrowseApp(FrameViews):
         self.push_screen(Prompt("write all packets with the comments to:", name, self._output_error), self._write)
 
     def _output_error(self, path: str) -> str:
-        return printable(output_error(path, self.inputs.files))
+        return printable(output_error(path, self.inputs.files, self._written_paths))
 
     def _write(self, path: str | None) -> None:
         if path is None:
@@ -322,6 +322,7 @@ class BrowseApp(FrameViews):
 
     def _written(self, path: str, error: str) -> None:
         self.marks.changed = self.marks.changed and bool(error)
+        self._written_paths.add(path)
         self.say(printable(error or f"written: {path}"))
 
     def action_quit_or_warn(self) -> None:

@@ -132,6 +132,7 @@ class FrameViews(App[None]):
         self._side_kind = ""
         """The side pane that opens when the report is complete."""
         self._words = ""
+        self._written_paths: set[str] = set()
         self._message = ""
         self._back: list[int] = []
         self._resized = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING
 
 from pcli.codec.errors import LocalError
@@ -11,7 +13,7 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.proxy import Proxy
 
-__all__ = ["browse_server", "check_terminal"]
+__all__ = ["browse_server", "check_terminal", "end_with_web_server"]
 
 
 def check_terminal(*, web: bool = False) -> None:
@@ -24,15 +26,35 @@ def check_terminal(*, web: bool = False) -> None:
         import textual  # noqa: F401
     except ModuleNotFoundError:
         raise LocalError("browse requires pulsar-pcli[tui]") from None
-    if web or os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver"):
+    if web or _is_served():
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise LocalError("browse requires a terminal; pcli dissect prints frames as text")
+    if not sys.stderr.isatty():
+        raise LocalError("browse draws on stderr, which is redirected: omit 2>")
     from pcli.cli.browse.frame_views import size_error
 
     error = size_error(*os.get_terminal_size(sys.stdout.fileno()))
     if error:
         raise LocalError(error)
+
+
+def _is_served() -> bool:
+    """Return whether this process runs for a page of ``--web``."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
+
+
+def end_with_web_server() -> None:
+    """End this process when the server of ``--web`` that has started it no longer exists."""
+    server = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == server:
+            time.sleep(1)
+        os._exit(0)
+
+    if _is_served():
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def browse_server(path: str, title: str, proxy: Proxy | None = None) -> None:

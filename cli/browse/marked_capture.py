@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -20,14 +20,16 @@ __all__ = ["MarkedCapture", "output_error"]
 _Files = Iterable[tuple[str, BinaryIO]]
 
 
-def output_error(path: str, inputs: Sequence[str]) -> str:
-    """Return why a file cannot be written, or an empty string."""
+def output_error(path: str, inputs: Sequence[str], written: Container[str] = ()) -> str:
+    """Return why a file cannot be written, or an empty string. ``written`` are files that may be replaced."""
     if not path.strip():
         return "write the name of a file"
     for name in inputs:
         with suppress(OSError):
             if Path(name).samefile(path):
                 return f"{path}: this file is an input"
+    if Path(path).exists() and path not in written:
+        return f"{path}: the file exists"
     return "" if Path(path).absolute().parent.is_dir() else f"{path}: the folder does not exist"
 
 

@@ -21,7 +21,7 @@ class Prompt(ModalScreen[str | None]):
     CSS = """
     Prompt { align: left bottom; background: transparent; }
     Prompt Vertical { height: auto; }
-    Prompt Static { height: 1; text-style: bold; }
+    Prompt Static { height: auto; text-style: bold; }
     Prompt Input { height: 1; border: none; padding: 0 1; }
     Prompt Input:focus { border: none; }
     """
@@ -33,7 +33,7 @@ class Prompt(ModalScreen[str | None]):
         self._title = title
         self._value = value
         self._check = check
-        self._line = Static(Text(title, no_wrap=True, overflow="ellipsis"))
+        self._line = Static(Text(title))
 
     def compose(self) -> ComposeResult:
         """Compose the title and the input."""
@@ -45,7 +45,7 @@ class Prompt(ModalScreen[str | None]):
         """Accept the text, or show why it is not accepted."""
         error = self._check(event.value)
         if error:
-            self._line.update(Text(error, no_wrap=True, overflow="ellipsis"))
+            self._line.update(Text(error))
         else:
             self.dismiss(event.value)
 

@@ -8,6 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hmac
 import logging
@@ -22,6 +23,7 @@ from typing import Final
 import aiohttp_jinja2
 import jinja2
 from aiohttp import web
+from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from pcli.cli.common.output import write_line
@@ -31,6 +33,9 @@ from pcli.replay.sources.lazy_file import reason_of
 __all__ = ["WebServer", "serve"]
 
 _HOST: Final = "127.0.0.1"
+_GRACE_S: Final = 5
+"""Seconds after which the process of a closed page is killed."""
+
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -40,7 +45,9 @@ class WebServer(Server):
     def __init__(self, arguments: Sequence[str], title: str, listening: socket.socket, token: str) -> None:
         """``arguments`` are those of the command that each page runs. ``listening`` is a bound socket."""
         port = listening.getsockname()[1]
-        command = shlex.join([sys.executable, "-m", "pcli.cli", *arguments])
+        command = "exec " + shlex.join(
+            [sys.executable, "-m", "pcli.cli", *arguments]
+        )  # the process itself, not a shell
         super().__init__(command, host=_HOST, port=port, title=title, templates_path=Path(__file__).parent)
         self._socket = listening
         self._token = token
@@ -69,6 +76,13 @@ class WebServer(Server):
         app.on_startup.append(self.on_startup)
         return app
 
+    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        """Process the messages of a page. When the page is closed, end its process, which may not have started yet."""
+        try:
+            await super()._process_messages(websocket, app_service)
+        finally:
+            asyncio.get_running_loop().call_later(_GRACE_S, _kill, app_service)
+
     @web.middleware
     async def _protect(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Refuse requests without the token, and forbid the page to contact other hosts."""
@@ -84,6 +98,12 @@ class WebServer(Server):
         """Serve until Ctrl-C or SIGTERM."""
         self.initialize_logging()
         web.run_app(self._make_app(), sock=self._socket, print=None, access_log=None)
+
+
+def _kill(app_service: AppService) -> None:
+    process = app_service._process
+    if process is not None and process.returncode is None:
+        process.kill()
 
 
 def _headers(port: int) -> dict[str, str]:

@@ -19,7 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.cli.common.output import say
+from google.protobuf.message import Message
+
+from pcli.cli.common.output import counted, say
 from pcli.codec.errors import LocalError
 from pcli.codec.faults import ACTIONS, Fault
 from pcli.codec.observe import column, find_field
@@ -28,8 +30,6 @@ from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import Frame
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
     from pcli.codec.capture.tap import Address
     from pcli.codec.observe import Facts
 
@@ -100,6 +100,8 @@ class LiveAddonFrame(AddonFrame):
 
     def delay(self, ms: int) -> None:
         """Forward the frame, and all later frames of its direction, after this time."""
+        if not isinstance(ms, int) or ms <= 0:
+            raise LocalError(f"delay({ms!r}): write a number of milliseconds above 0")
         self.action = Fault(do="delay", ms=ms)
 
     def duplicate(self) -> None:
@@ -124,6 +126,8 @@ class LiveAddonFrame(AddonFrame):
 
     def replace(self, command: Message) -> None:
         """Forward a different command of any type. Metadata and payload are kept."""
+        if not isinstance(command, Message):
+            raise LocalError(f"replace({command!r}): write a command, such as frame.command")
         data = bytes(self.data)
         frame = Frame.of(data)
         self.action = Fault(do="drop")
@@ -165,7 +169,7 @@ class Addon:
             if hook is not None:
                 hook(*args)
         except (Exception, SystemExit) as error:
-            self._report(self._text_of(error))
+            self._report(self._text_of(error, hook))
             return False
         return True
 
@@ -219,12 +223,14 @@ class Addon:
             raise LocalError(f"{self.path}: the script defines none of the functions {', '.join(_HOOKS)}")
         return module
 
-    def _text_of(self, error: BaseException) -> str:
-        """Return the last line of the script in the traceback and the error, in one line."""
+    def _text_of(self, error: BaseException, hook: Callable[..., object] | None = None) -> str:
+        """Return the last line of the script in the traceback, or the line of its function, and the error."""
         if isinstance(error, SyntaxError):
             return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(self.path)]
-        line = f":{frames[-1].lineno}" if frames else ""
+        code = getattr(hook, "__code__", None)
+        number = frames[-1].lineno if frames else getattr(code, "co_firstlineno", None)
+        line = "" if number is None else f":{number}"
         if isinstance(error, LocalError):
             return f"{self.path}{line}: {error.text}"
         return f"{self.path}{line}: {type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
@@ -238,9 +244,10 @@ class AddonFault(Fault):
     def __init__(self, addon: Addon) -> None:
         super().__init__()
         self._addon = addon
+        self.is_script = True
 
     def __repr__(self) -> str:
-        return f"Addon({self._addon.path}; {self.fired} actions)"
+        return f"Addon({self._addon.path}; {counted(self.fired, 'action')})"
 
     def admit(self, facts: Facts) -> bool:
         """Call ``frame`` of the script, and return whether it chose an action."""

@@ -39,7 +39,20 @@ _ERROR: Final = "UnknownError"
 class Fault:
     """One fault, with counts of its matches and actions."""
 
-    __slots__ = ("_match", "after", "do", "error", "error_text", "fired", "ms", "on", "replacement", "seen", "times")
+    __slots__ = (
+        "_match",
+        "after",
+        "do",
+        "error",
+        "error_text",
+        "fired",
+        "is_script",
+        "ms",
+        "on",
+        "replacement",
+        "seen",
+        "times",
+    )
 
     def __init__(
         self, on: str = "", do: str = "drop", *, after: int = 0, times: int | None = None, ms: int = 0, error: str = ""
@@ -72,6 +85,8 @@ class Fault:
         """Delay in milliseconds."""
         self.replacement = b""
         """The frame that is forwarded instead, if an addon has replaced the command (``do`` is replace)."""
+        self.is_script = False
+        """Whether an addon chooses the action."""
         self.seen = 0
         """Number of frames that matched so far."""
         self.fired = 0

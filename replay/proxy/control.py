@@ -150,7 +150,11 @@ class ControlPort:
     # -- protocol faults
 
     async def _list_faults(self, _request: Request) -> Any:
-        return [_fault_as_json(number, fault) for number, fault in enumerate(self._faults)]
+        return [_fault_as_json(number, fault) for number, fault in enumerate(self._own_faults())]
+
+    def _own_faults(self) -> list[Fault]:
+        """Return the protocol faults without those of scripts."""
+        return [fault for fault in self._faults if not fault.is_script]
 
     async def _add_fault(self, request: Request) -> Any:
         text = (await _object_of(request)).get("fault")
@@ -158,13 +162,13 @@ class ControlPort:
             raise LocalError("fault: write a string, for example drop times=1 on pulsar.type == 'FLOW'")
         self._faults.append(Fault.parse(text))
         self._use_faults()
-        return _fault_as_json(len(self._faults) - 1, self._faults[-1])
+        return _fault_as_json(len(self._own_faults()) - 1, self._faults[-1])
 
     async def _remove_fault(self, request: Request) -> Any:
         number = request.path_params["number"]
-        if number >= len(self._faults):
+        if number >= len(self._own_faults()):
             raise _MissingError(f"fault {number} does not exist")
-        del self._faults[number]
+        self._faults.remove(self._own_faults()[number])
         self._use_faults()
         return None
 

@@ -68,7 +68,7 @@ def _timeline(found: Findings, clock: Clock) -> Chart:
     bars = []
     for some in rules[:_MAX_ROWS]:
         row = f"{some[0][1].root.rule} ({len(some)})" if len(some) > 1 else some[0][1].root.rule
-        for _, one in some[:_MAX_BARS]:
+        for _, one in reversed(some[:_MAX_BARS]):  # the most severe incidents are drawn above the others
             begin, end = _range(one)
             bars.append(Bar(row, clock.place(begin), clock.place(end or clock.last_ns), one.severity, one.summary()))
     caption = (

@@ -159,6 +159,21 @@ def test_a_frame_passes_if_the_script_fails(script, capsys):
     assert capsys.readouterr().err == f"pcli: {path}:3: ValueError: two lines\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("def frame(frame):\n    frame.delay(-5)\n", "2: delay(-5): write a number of milliseconds above 0"),
+        ("def frame(frame):\n    frame.delay('5')\n", "2: delay('5'): write a number of milliseconds above 0"),
+        ("def frame(frame):\n    frame.replace('x')\n", "2: replace('x'): write a command, such as frame.command"),
+        ("\ndef frame():\n    pass\n", "2: TypeError: frame() takes 0 positional arguments but 1 was given"),
+    ],
+)
+def test_wrong_arguments(script, capsys, text, error):
+    path = script(text)
+    assert Wire(path).send(PING) == [(0, True, PING)]
+    assert capsys.readouterr().err == f"pcli: {path}:{error}\n"
+
+
 def test_a_changed_script_is_loaded_again(script, capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(addons.time, "monotonic", lambda: now[0])

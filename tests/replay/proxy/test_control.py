@@ -7,6 +7,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from pcli.cli.common.addons import Addon, AddonFault
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
@@ -170,6 +171,18 @@ def test_bodies_that_are_not_json(proxy, control, body):
 def test_a_change_without_a_state_keeps_the_state(control):
     control("POST", "/proxies/pulsar", {"enabled": False})
     assert not control("POST", "/proxies/pulsar", {})["enabled"]
+
+
+def test_scripts_are_not_listed_as_faults(fake_broker, start, tmp_path):
+    script = tmp_path / "addon.py"
+    script.write_text("def frame(frame): frame.drop()")
+    proxy = start(to=fake_broker.url, control=0, faults=[AddonFault(Addon(str(script)))])
+    with urlopen(f"{proxy.control_url}/faults", timeout=10) as response:
+        assert json.loads(response.read()) == []
+    with pytest.raises(HTTPError) as raised:
+        urlopen(Request(f"{proxy.control_url}/faults/0", method="DELETE"), timeout=10)
+    with raised.value as response:
+        assert response.code == 404
 
 
 def test_reset_removes_the_byte_faults_of_the_start(fake_broker, start):
