@@ -5,10 +5,10 @@ The figures are those of `pcli diagnose` and of `pcli stats` permits, keys and b
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from pcli.cli.browse.thread_job import ThreadJob
 from pcli.codec.capture import CapturedFrame, Note, StreamEnd
 from pcli.codec.errors import PcliError
 from pcli.codec.observe import Observer
@@ -27,7 +27,7 @@ __all__ = ["CaptureReport", "Events"]
 Events = Iterable[CapturedFrame | Note | StreamEnd]
 
 
-class CaptureReport:
+class CaptureReport(ThreadJob):
     """The report of a capture."""
 
     def __init__(self, events: Callable[[], Events], frames: int, until: int = 0) -> None:
@@ -46,30 +46,8 @@ class CaptureReport:
         self.first_ns = self.last_ns = 0
         """The times of the first and the last frame."""
         self._events = events
-        self._frames = until or frames
         self.until = until
-        self._done = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def running(self) -> bool:
-        """Whether the thread is running."""
-        return self._thread.is_alive()
-
-    @property
-    def progress(self) -> float:
-        """The part of the frames that was processed, from 0 to 1."""
-        return min(1.0, self._done / self._frames) if self._frames else 1.0
-
-    def stop(self) -> None:
-        """Stop the thread without a result."""
-        self._stop.set()
-
-    def join(self) -> None:
-        """Wait for the thread."""
-        self._thread.join()
+        self._start(until or frames)
 
     def _run(self) -> None:
         try:

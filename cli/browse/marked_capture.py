@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from pcli.cli.browse.thread_job import ThreadJob
 from pcli.cli.common.output import complete_file
 from pcli.codec.capture import read_packets
 from pcli.codec.capture.packets import Packet, Secrets
@@ -33,7 +33,7 @@ def output_error(path: str, inputs: Sequence[str], written: Container[str] = ())
     return "" if Path(path).absolute().parent.is_dir() else f"{path}: the folder does not exist"
 
 
-class MarkedCapture:
+class MarkedCapture(ThreadJob):
     """The writing of a capture, in a thread."""
 
     def __init__(
@@ -49,25 +49,8 @@ class MarkedCapture:
         ``on_end`` receives an error, or an empty string if the file was written. It is called in the thread.
         """
         self._path, self._files, self._comments = path, files, comments
-        self._packets, self._written = packets, 0
         self._on_end = on_end
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def running(self) -> bool:
-        """Whether the thread is running."""
-        return self._thread.is_alive()
-
-    @property
-    def progress(self) -> float:
-        """The part of the packets that was written, from 0 to 1."""
-        return min(1.0, self._written / self._packets) if self._packets else 1.0
-
-    def stop(self) -> None:
-        """Stop the thread. The file is not written."""
-        self._stop.set()
+        self._start(packets)
 
     def _run(self) -> None:
         try:
@@ -88,4 +71,4 @@ class MarkedCapture:
                 writer.secrets(item)
             elif isinstance(item, Packet):
                 writer.packet(item, self._comments.get(item.number, ()))
-                self._written += 1
+                self._done += 1

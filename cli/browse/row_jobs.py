@@ -16,6 +16,7 @@ import numpy as np
 
 from pcli.cli.browse.row_filter import Rows, matching_rows, visible_rows
 from pcli.cli.browse.stored_frames import StoredFrames
+from pcli.cli.browse.thread_job import ThreadJob
 from pcli.codec.observe import Facts, Filter
 
 __all__ = ["FilteredRows", "FixedRows", "FrameSearch", "GrowingRows", "Job", "VisibleRows"]
@@ -153,7 +154,7 @@ class FixedRows:
         """Do nothing, because nothing runs."""
 
 
-class FrameSearch:
+class FrameSearch(ThreadJob):
     """A search for the next frame of a view with a property, in a thread."""
 
     def __init__(
@@ -161,30 +162,13 @@ class FrameSearch:
     ) -> None:
         """``rows`` are in the order of the search. ``on_end`` receives the number of the frame, or 0, in the thread."""
         self._rows = rows
-        self._examined = 0
-        self._stop = threading.Event()
         self._frames, self._matches, self._on_end = frames, matches, on_end
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def progress(self) -> float:
-        """The part of the rows that was examined, from 0 to 1."""
-        return self._examined / len(self._rows) if len(self._rows) else 1.0
-
-    @property
-    def running(self) -> bool:
-        """Whether the thread is running."""
-        return self._thread.is_alive()
-
-    def stop(self) -> None:
-        """Stop the thread without a result."""
-        self._stop.set()
+        self._start(len(rows))
 
     def _run(self) -> None:
         index = self._frames.index
         for number in self._rows.tolist():
-            self._examined += 1
+            self._done += 1
             if self._stop.is_set():
                 return
             if self._matches(self._frames.rebuilt(number, index.row(number))):
