@@ -81,7 +81,7 @@ class Listener:
         self._numbers = itertools.count()
         self.enabled = True
         """Whether the ports are open."""
-        self._ports: dict[int, tuple[_ClientHandler, asyncio.Task[None]]] = {}
+        self._ports: dict[int, _ClientHandler] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         """Tasks that accept clients or set up a connection."""
 
@@ -146,7 +146,7 @@ class Listener:
             sockets = {port: opened.enter_context(self.bound_socket(port)) for port in self._ports}
             opened.pop_all()
         for port, sock in sockets.items():
-            self.serve(sock, self._ports[port][0])
+            self.serve(sock, self._ports[port])
 
     async def connect(self, factory: Callable[[], asyncio.BaseProtocol], broker: ServiceUrl) -> str:
         """Connect to a broker. Return the reason for a failure, or an empty string."""
@@ -200,9 +200,8 @@ class Listener:
     def serve(self, sock: socket.socket, handle: _ClientHandler) -> None:
         """Accept clients without asyncio's server, which would not report why a handshake failed."""
         sock.settimeout(0)
-        task = self._start_task(self._accept(sock, handle))
-        task.add_done_callback(lambda _: sock.close())
-        self._ports[sock.getsockname()[1]] = handle, task
+        self._start_task(self._accept(sock, handle)).add_done_callback(lambda _: sock.close())
+        self._ports[sock.getsockname()[1]] = handle
 
     async def _accept(self, sock: socket.socket, handle: _ClientHandler) -> None:
         loop = asyncio.get_running_loop()
