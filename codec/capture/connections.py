@@ -95,8 +95,14 @@ class Table:
         return order[: MAX_CONNECTIONS // 4]
 
     def set_timer(self, connection: Connection, due: int, packet: int) -> None:
-        """Set the connection's timer to packet number ``due``. An earlier pending timer is kept."""
-        if due == NEVER or packet < connection.timer <= due:
+        """Set the connection's timer to packet number ``due``, or to the packet after ``packet`` if that is later.
+
+        An earlier pending timer is kept.
+        """
+        if due == NEVER:
+            return
+        due = max(due, packet + 1)
+        if packet < connection.timer <= due:
             return
         connection.timer = due
         self._ticket += 1

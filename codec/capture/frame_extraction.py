@@ -190,7 +190,7 @@ class FrameExtractor:
         self._leave(direction, packet)
         direction.offset += size
         if direction.stream.kind == "unknown":
-            direction.mode, direction.sync = SNIFF, RESYNC
+            direction.mode, direction.sync, direction.search = SNIFF, RESYNC, None
         else:
             self.search(direction, 0, 0, packet)
             assert direction.search is not None

@@ -148,8 +148,9 @@ class WindowDecoder:
     ) -> bool:
         """Process the ordinary packets of these lanes from ``index``; return False if the last round had none."""
         limits = {conversation: len(self._records) for conversation in conversations}
+        stretches: list[Stretch] = []
         while limits:
-            stretches: list[Stretch] = []
+            stretches = []
             for conversation, limit in limits.items():
                 stretches += self._stretches(conversation, traffic, index, limit, least)
             wrong = runs.take(stretches) if stretches else {}

@@ -64,6 +64,13 @@ def test_timers_run_in_order_and_an_earlier_one_is_kept(table):
     assert table.timer == NEVER
 
 
+def test_no_timer_is_due_at_the_packet_that_is_read(table):
+    connection = made(table).connection
+    table.set_timer(connection, 50, 60)
+    assert list(table.due(60)) == []
+    assert list(table.due(61)) == [connection]
+
+
 def test_eviction_order(table, monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
     directions = [made(table, number) for number in range(8)]

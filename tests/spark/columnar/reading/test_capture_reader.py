@@ -8,11 +8,15 @@ import random
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from pcli.codec.capture import NOTE_KINDS, PcapngWriter, ReadOptions, connections, streams
 from pcli.codec.capture.packets import LEFT_OUT, Packet
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.reading import Reader, capture_reader, read_places, tcp_segments, window_decoder
+from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
+from tests.step_budget import step_budget
 
 WHOLE = 1 << 24
 
@@ -110,6 +114,19 @@ def ended(read, *what):
 
 
 # -- made-up traffic -----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(BOTH_GAPS, 1)
+@given(CONNECTIONS, st.sampled_from([1, 500, WHOLE]))
+def test_the_work_for_each_packet_of_foreign_traffic_is_limited(both, eager, talks, size):
+    packets = Foreign(talks).packets
+    with step_budget(3000 * (len(packets) + 10)):
+        both.same([both.pcap([(one.time_ns, one.data, one.wire_length) for one in packets])], size)
+
+
+def test_packets_without_tcp(both):
+    assert both.same([both.pcap([(number, bytes(60), 60) for number in range(100)])], WHOLE) == []
 
 
 @pytest.mark.parametrize("seed", range(40))

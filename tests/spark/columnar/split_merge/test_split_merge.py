@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.capture import CapturedFrame, Note, PcapngWriter, ReadOptions, read_capture
 from pcli.codec.capture.frames import Stream, StreamEnd
 from pcli.codec.capture.reading import opened
 from pcli.codec.proto import pb
@@ -35,7 +37,9 @@ from pcli.spark.columnar.split_merge import (
 from pcli.spark.columnar.split_merge.connection_chains import ChainResult, RereadResult
 from pcli.spark.columnar.split_merge.merge_results import MergedSplits
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
+from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
 from tests.spark.columnar.split_merge.random_traffic import ACK, Life, Storm, parts
+from tests.step_budget import step_budget
 
 OPTIONS = ReadOptions(ends=True)
 SYNC = ("start", "anchored", "resync")
@@ -297,6 +301,18 @@ def test_batches_of_splits_continue_the_state_of_a_reader(weather: str, most: in
         for number, (mine, theirs) in enumerate(zip(found, rows)):
             assert mine == theirs, number
         assert len(found) == len(rows)
+
+
+@settings(max_examples=40)
+@example(BOTH_GAPS, 7)
+@given(CONNECTIONS, st.integers(3, 60))
+def test_the_work_for_each_packet_of_foreign_traffic_is_limited(talks: Any, most: int) -> None:
+    file, packets = io.BytesIO(), Foreign(talks).packets
+    writer = PcapngWriter(file)
+    for packet in packets:
+        writer.packet(packet)
+    with step_budget(10_000 * (len(packets) + 10)):
+        check([file.getvalue()], sizes(most, most))
 
 
 def test_a_split_misled_by_frames_in_payloads_is_read_again() -> None:
