@@ -6,15 +6,16 @@ Rules of this file
    not end more than AFTERMATH_NS before it.
 2. A finding has at most one reason. A finding without a reason is the root of an incident, which also contains all
    findings that are attached to it directly or indirectly.
-3. Two findings concern the same objects if the names in both subjects are equal. A finding about a client and a server
-   concerns everything on connections to that server; a finding about a connection, everything on it.
+3. Two findings concern the same objects if the names in both subjects are equal, or if both name a transaction. A
+   finding about a client and a server concerns everything on connections to that server; a finding about a connection,
+   everything on it.
 4. The connection between two findings is inferred. An incident with several findings is therefore at most likely.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +26,9 @@ __all__ = ["AFTERMATH_NS", "Incident", "Place", "incidents_of"]
 
 AFTERMATH_NS: Final = 60_000_000_000
 """Maximum time in ns from the end of a problem to its effects: clients reconnect and topics are loaded."""
+
+_OWN: Final = frozenset(("topic", "transaction"))
+"""Names in the subject of a finding by which its reason is found, besides its connections and servers."""
 
 _NAMES: Final = frozenset(("topic", "subscription", "consumer", "producer", "key", "transaction"))
 
@@ -98,11 +102,12 @@ def _reasons(findings: Sequence[Finding], places: Mapping[int, Place]) -> dict[i
     """
     index: dict[tuple[str, str, Any], list[Finding]] = defaultdict(list)
     for one in findings:
-        index[one.rule, *_extent(one)].append(one)
+        for where in _extents(one):
+            index[one.rule, *where].append(one)
     found = {}
     for one in findings:
         place = places.get(id(one), Place())
-        objects: list[tuple[str, Any]] = [("topic", one.subject.get("topic"))]
+        objects: list[tuple[str, Any]] = [(kind, one.subject[kind]) for kind in _OWN & one.subject.keys()]
         objects += [*(("stream", stream) for stream in place.streams), *(("server", name) for name in place.servers)]
         for rule in RULES[one.rule].because_of:
             candidates = [
@@ -117,10 +122,13 @@ def _reasons(findings: Sequence[Finding], places: Mapping[int, Place]) -> dict[i
     return found
 
 
-def _extent(finding: Finding) -> tuple[str, Any]:
-    """Return the kind of object that the finding concerns as a whole, and its name."""
-    kind = next((name for name in ("topic", "stream", "server") if name in finding.subject), "server")
-    return kind, finding.subject.get(kind)
+def _extents(finding: Finding) -> Iterator[tuple[str, Any]]:
+    """Yield the kinds and names of the objects that the finding concerns as a whole."""
+    subject = finding.subject
+    if "transaction" in subject and "topic" not in subject:
+        yield "transaction", subject["transaction"]
+    kind = next((name for name in ("topic", "stream", "server") if name in subject), "server")
+    yield kind, subject.get(kind)
 
 
 def _agrees(reason: Finding, effect: Finding) -> bool:

@@ -76,6 +76,7 @@ class ConsumerHistory(ObjectHistory):
         self._earlier_end_ns = -1
         self._streams: dict[int, tuple[str, tuple[str, int]]] = {}
         self._exhausted, self._blocked, self._silent = PeriodReader(), PeriodReader(), PeriodReader()
+        self._behind = PeriodReader()
         self._covered: list[Period] = []
         self._active_frame = self.record.active_frame
         self._standby_since = _NEVER
@@ -246,6 +247,11 @@ class ConsumerHistory(ObjectHistory):
             self._cover(period)
             text = f"Received nothing for {lasted(period)}, although it had permits and messages were available."
             self.log.add(period_event("silent", period, text))
+        period = self._behind.ended(record.behind_transaction, frame)
+        if period is not None:
+            self._cover(period)
+            text = f"Waited for the end of transaction {record.transaction}, for {lasted(period)}."
+            self.log.add(period_event("transaction wait", period, text))
 
     def _cover(self, period: Period) -> None:
         self._covered.append(period)
@@ -367,6 +373,8 @@ class ConsumerHistory(ObjectHistory):
             ("blocked", record.blocked, f"Blocked since then, for {{}}: {blocked_text(record)}"),
             ("silent", record.silent, "Has received nothing since then, for {}, although it has permits and messages "
              "are available."),
+            ("transaction wait", record.behind_transaction,
+             f"Has been waiting for the end of transaction {record.transaction} since then, for {{}}."),
             ("no permits", record.permits.exhausted, no_permits_text(record, "since then, for {}", first=first)),
         ):  # fmt: skip
             if duration.since_ns >= 0 and (kind == "blocked" or now_ns - duration.since_ns >= LONG_NS):

@@ -118,6 +118,9 @@ def _waits_for(record: ConsumerRecord, now_ns: int) -> str:
         return f"It is on standby, for {span(now_ns - record.active_ns)} so far: another consumer is active."
     if record.silent.since_ns >= 0:
         return f"It waits for the broker, for {span(now_ns - record.silent.since_ns)} so far."
+    behind = record.behind_transaction
+    if behind.since_ns >= 0:
+        return f"It waits for the end of transaction {record.transaction}, for {span(now_ns - behind.since_ns)} so far."
     subscription = record.subscription
     since = max(record.last_message_ns, record.session.ready_ns if record.session is not None else -1)
     if subscription is not None and subscription.backlog == 0 and now_ns - since >= LONG_NS:

@@ -34,6 +34,7 @@ WEIGHTS: Final[dict[str, int]] = {
     "refused": 98,
     "dropped": 96,
     "silent": 95,
+    "transaction wait": 95,
     "lost": 94,
     "closed by broker": 93,
     "reset": 92,

@@ -35,7 +35,8 @@ MOST_MEMBERS: Final = 100
 """Maximum number of members (consumers, producers) whose events are collected."""
 
 _SHOWN: Final = frozenset((
-    "blocked", "refused", "silent", "lost", "closed by broker", "no permits", "redelivery", "ack error", "discarded",
+    "blocked", "refused", "silent", "transaction wait", "lost", "closed by broker", "no permits", "redelivery",
+    "ack error", "discarded",
     "opened", "closed", "redelivery request", "active", "seek",
 ))  # fmt: skip
 """The kinds of a consumer's events that the history of its subscription contains."""

@@ -32,7 +32,8 @@ _PRODUCER_KINDS: Final = frozenset((
 ))  # fmt: skip
 
 _SUBSCRIPTION_KINDS: Final = frozenset((
-    "blocked", "refused", "dropped", "silent", "lost", "closed by broker", "reset", "no consumer", "skipped",
+    "blocked", "refused", "dropped", "silent", "transaction wait", "lost", "closed by broker", "reset",
+    "no consumer", "skipped",
     "no permits", "redelivery", "discarded", "opened", "seek", "removed", "key wait", "key order", "dead letter",
     "closed",
 ))  # fmt: skip

@@ -37,7 +37,7 @@ __all__ = [
 
 FACTS: Final = (
     "unacked", "never_acked", "received", "received_entries", "acked", "ack_ages", "sessions", "type",
-    "subscription.backlog", "subscription.consumers",
+    "subscription.backlog", "subscription.backlog_least", "subscription.consumers",
 )  # fmt: skip
 """The fields of a consumer that these functions read, besides its permits and session."""
 
@@ -123,9 +123,12 @@ def leaks(consumer: ConsumerRecord) -> bool:
 def waiting(consumer: ConsumerRecord) -> int | None:
     """Return the minimum number of backlog entries that no attached consumer holds; None if unknown."""
     subscription = consumer.subscription
-    if subscription is None or subscription.backlog is None:
+    if subscription is None:
         return None
-    return max(0, subscription.backlog - sum(map(_entries, filter(attached, subscription.consumers.values()))))
+    backlog = subscription.backlog_least if subscription.backlog is None else subscription.backlog
+    if not backlog and subscription.backlog is None:
+        return None
+    return max(0, backlog - sum(map(_entries, filter(attached, subscription.consumers.values()))))
 
 
 def _entries(consumer: ConsumerRecord) -> int:

@@ -47,16 +47,16 @@ __all__ = ["RULE"]
 _DURATION: Final = Threshold("dispatcher-silent.duration", 5_000_000_000, "minimum time without a message")
 """Rate limits cause intervals of a second; changes of the active consumer and read retries take a few seconds."""
 
-_NOT_DISPATCHED: Final = Cause(
-    "broker",
-    "possible",
-    (
-        "a dispatch rate limit",
-        "a delay of the messages",
-        "an open transaction",
-        "an entry filter",
-    ),
-    "`topics stats` and `stats-internal` while the problem lasts, and the policies of the topic and its namespace.",
+_ALTERNATIVES: Final = (
+    "a dispatch rate limit",
+    "a transaction that was not captured",
+    "an entry filter",
+    "a broker that pauses its dispatchers (dispatcherPauseOnAckStatePersistentEnabled)",
+)
+_OTHER_CONSUMER: Final = "another consumer of the subscription that was not captured"
+
+_DECIDE: Final = (
+    "`topics stats` and `stats-internal` while the problem lasts, and the policies of the topic and its namespace."
 )
 
 
@@ -66,6 +66,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     if stop is None or stop.lasted_ns < moment.value(_DURATION) or consumer.active is False:
         return
     doubts = doubts_of(consumer)
+    others = () if consumer.type in ("Exclusive", "Failover") else (_OTHER_CONSUMER,)
     permits = count_of(consumer.permits.balance, "permit")
     left = waiting(consumer)
     backlog = "at least " + count_of(left, "entry", "entries") if left else "entries"
@@ -81,7 +82,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "dispatcher-silent",
         "warning" if stop.over_frame else "error",
         certainty(doubts, "likely"),
-        _NOT_DISPATCHED,
+        Cause("broker", "possible", _ALTERNATIVES + others, _DECIDE),
         consumer_subject(consumer),
         what,
         stop.since_ns,

@@ -135,7 +135,8 @@ class Actor:
     ) -> list[Any]:
         """Send a message, or a batch of that many."""
         about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.scene.now} | metadata
-        send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=max(batch, 1))
+        txn = {name: value for name, value in metadata.items() if name.startswith("txnid")}
+        send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=max(batch, 1), **txn)
         payload = payload or b"m-%d" % sequence_id
         if batch:
             about["num_messages_in_batch"] = batch

@@ -51,6 +51,14 @@ def test_an_effect_follows_shortly_after_the_end_of_the_problem(finding, until, 
     assert len(incidents[0].effects) == effects
 
 
+def test_a_consumer_waits_for_a_transaction_of_another_client(finding):
+    transaction = finding("transaction-open", transaction="0:3", stream=1)
+    waiting = finding("stuck-open-transaction", "note", topic="t", consumer="c", transaction="0:3")
+    other = finding("stuck-open-transaction", "note", topic="t", consumer="d", transaction="0:4")
+    incidents = incidents_of([transaction, waiting, other], {})
+    assert [one.findings for one in incidents] == [[transaction, waiting], [other]]
+
+
 def test_a_finding_about_a_connection(finding):
     damage = finding("wrong-crc", stream=3, server=SERVER)
     permits = finding("permits-leaked", topic="t", consumer="c", subscription="s")

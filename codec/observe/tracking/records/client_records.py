@@ -153,6 +153,11 @@ class ConsumerRecord:
     """Number of unacked messages at the start of the block; 0 if there was none."""
     silent: StateDuration = field(default_factory=StateDuration)
     """Periods in which the consumer has permits, is not blocked, and receives none of the available entries."""
+    behind_transaction: StateDuration = field(default_factory=StateDuration)
+    """Periods in which the consumer has permits, but the entries for it follow the first message of an open
+    transaction; the first frame is the receipt of such an entry."""
+    transaction: str = ""
+    """The transaction of the last of these periods: ``0:3``."""
     received: int = 0
     """msgOutCounter of the current session: messages, including all messages in a batch."""
     received_entries: int = 0

@@ -84,6 +84,9 @@ class SubscriptionRecord:
     backlog: int | None = None
     """Number of published entries that are not acknowledged; None if unknown, because the topic is older than the
     capture."""
+    backlog_least: int = 0
+    """If the backlog is unknown: the number of entries that were stored after the subscription began and are not
+    acknowledged."""
     unacked: int = 0
     """Messages held by attached consumers (Shared, Key_Shared)."""
     delivered: int = 0

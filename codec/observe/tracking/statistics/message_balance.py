@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 from pcli.codec.observe.tracking.statistics.topic_statistics import unseen_text
-from pcli.codec.observe.tracking.subscriptions.backlog import doubt_of, shared_with_unidentified
+from pcli.codec.observe.tracking.subscriptions.backlog import NO_CURSOR, doubt_of, shared_with_unidentified
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import QUIET_NS, can_receive, next_deliverable
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import Remaining, remaining_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
@@ -129,7 +129,7 @@ def _subscription(subscription: SubscriptionState, now_ns: int) -> Balance:
     remaining = remaining_of(subscription)
     balance = _without_acks(_balance_of(record, since_start, remaining or Remaining()), record)
     if remaining is None:
-        _lose(balance, "no frame shows the cursor position")
+        _lose(balance, NO_CURSOR)
     elif remaining.unseen:
         entries = f"{remaining.unseen} entr{'y' if remaining.unseen == 1 else 'ies'}"
         _lose(balance, f"the capture does not contain {entries} of the backlog")

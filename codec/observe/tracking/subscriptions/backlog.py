@@ -8,7 +8,9 @@ from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive, next_deliverable
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["backlog_of", "doubt_of", "shared_with_unidentified"]
+__all__ = ["NO_CURSOR", "backlog_of", "doubt_of", "entries_after_cursor", "shared_with_unidentified"]
+
+NO_CURSOR: Final = "no frame shows the cursor position"
 
 _UNRELIABLE: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
 """Doubts that make a count unreliable."""
@@ -25,11 +27,18 @@ def backlog_of(subscription: SubscriptionState, now_ns: int) -> tuple[int | None
     if topic.last[0] < 0 or subscription.starts_at_next:
         return 0, ""
     if mark is None:
-        return None, "no frame shows the cursor position"
+        least = entries_after_cursor(subscription)
+        return None, f"{NO_CURSOR}{f'; the backlog is at least {least}' if least else ''}"
     early = [ledger for ledger in topic.ledgers if mark[0] <= ledger and ledger not in topic.written]
     if any(ledger >= subscription.read_position[0] for ledger in early) and not _drained(subscription, now_ns):
         return None, "the number of entries in the topic is unknown"
-    return topic.count(mark, topic.last) - len(subscription.acked), ""
+    return entries_after_cursor(subscription), ""
+
+
+def entries_after_cursor(subscription: SubscriptionState) -> int:
+    """Return the number of entries after `SubscriptionState.after` that are not acknowledged."""
+    topic, after = subscription.topic, subscription.after
+    return 0 if after is None else topic.count(after, topic.last) - sum(at > after for at in subscription.acked)
 
 
 def shared_with_unidentified(subscription: SubscriptionState) -> str:

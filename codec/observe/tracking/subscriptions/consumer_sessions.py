@@ -34,7 +34,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     survived_close,
 )
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
-from pcli.codec.observe.tracking.subscriptions.message_counts import begin_counts
+from pcli.codec.observe.tracking.subscriptions.message_counts import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, explain_by_end, take_back
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed, remaining_of
@@ -264,12 +264,8 @@ class ConsumerSessions:
         if not subscription.opened:
             if record.initial_position == "Latest":
                 _count_skipped(subscription, time_ns, frame)
-            subscription.opened, subscription.since_ns, subscription.possibly_evicted = (
-                True,
-                time_ns,
-                subscription.topic.last,
-            )
-            begin_counts(subscription, time_ns)
+            begin(subscription, time_ns, frame)
+            subscription.since_ns, subscription.possibly_evicted = time_ns, subscription.topic.last
         check_close(subscription.topic)
         subscription.attached.append(consumer)
         subscription.had_consumer = True
@@ -300,7 +296,7 @@ class ConsumerSessions:
                 take_back(subscription, at, delivery, why, time_ns, frame)
         subscription.record.unacked -= record.unacked
         record.unacked = 0
-        for stretch in (record.permits.exhausted, record.blocked, record.silent):
+        for stretch in (record.permits.exhausted, record.blocked, record.silent, record.behind_transaction):
             stretch.end(time_ns, frame)
         subscription.attached.remove(consumer)
         if subscription.keys is not None:

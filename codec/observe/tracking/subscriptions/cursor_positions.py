@@ -3,8 +3,8 @@
 Rules of this file
 1. No frame contains the cursor of a durable subscription, or shows whether the subscription is new. Entries are read in
    order from the oldest unacknowledged entry, so the cursor is inferred from the first delivery, from the response to
-   GET_LAST_MESSAGE_ID, or from silence (if a consumer with permits holds and receives nothing for QUIET_NS, there is no
-   backlog).
+   GET_LAST_MESSAGE_ID, or from silence (if a consumer with permits holds and receives nothing for QUIET_NS, and no
+   entry was stored since it subscribed, there is no backlog).
 2. A non-durable subscription begins at the position in its SUBSCRIBE, or at the initial position if there is none or
    if it is after the last entry (NonDurableCursorImpl).
 3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the
@@ -60,7 +60,7 @@ LATEST: Final = 1 << 62
 def open_cursor(subscription: SubscriptionState, record: ConsumerRecord) -> None:
     """Set the read position when the first consumer attaches."""
     if record.rollback_seconds:
-        subscription.reset_to(None)
+        subscription.reset_to(None, subscription.known_frame)
     elif subscription.mark_delete is None and not record.durable and not subscription.starts_at_next:
         _begin(subscription, record)
     elif subscription.mark_delete is None and subscription.selective and record.initial_position == "Earliest":
@@ -120,11 +120,11 @@ def seek(
             mark = (at[0], at[1] - 1 if at[1] > 0 else -1)
         else:
             mark = earliest(topic)
-        subscription.reset_to(mark)
+        subscription.reset_to(mark, frame.number)
         if bits != NO_BITS:
             subscription.ack_sets[at] = bits
     else:
-        subscription.reset_to(None)
+        subscription.reset_to(None, frame.number)
     subscription.last_ns = frame.time_ns
     lifecycles.remove_acknowledged(topic)
 

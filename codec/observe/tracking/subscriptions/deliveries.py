@@ -44,6 +44,7 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import (
 )
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
+from pcli.codec.observe.tracking.subscriptions.transaction_end import end_by_delivery
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import find_unpositioned, new_life
 from pcli.codec.wire.bits import left_of, set_of
 
@@ -77,6 +78,8 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
         lifecycle = lifecycles.reopen(topic, at)
     if lifecycle is None:
         lifecycle = new_life(lifecycles, topic, at, partition, facts)
+    if topic.uncommitted and subscription.record.name not in lifecycle.deliveries:
+        end_by_delivery(topic, at, now, number)
     messages = size = lifecycle.messages
     if words:
         messages = left_of(set_of(words), size)
@@ -253,6 +256,7 @@ def _advance_read_position(subscription: SubscriptionState, at: Position, delive
             subscription.read_position = max(subscription.read_position, at)
             return
         oldest = _oldest(subscription, at)
+        subscription.starts_at_next = False
         subscription.mark_delete = subscription.read_position = (oldest[0], oldest[1] - 1)
         subscription.advance()
     elif at <= subscription.read_position:

@@ -17,10 +17,12 @@ Rules of this file
    the limit of the subscription.
 4. A consumer with a lower priority receives nothing while a consumer with a higher priority has permits. An inactive
    consumer receives nothing.
+5. If the first available entries follow a message of an open transaction, the consumers wait for its end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
@@ -36,6 +38,7 @@ __all__ = [
     "acknowledge_skipped",
     "can_receive",
     "end_silence",
+    "end_transaction_waits",
     "may_be_blocked",
     "next_deliverable",
     "permits_granted",
@@ -64,6 +67,7 @@ def end_silence(
     subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle, now_ns: int, frame: int
 ) -> None:
     """End a stall with a MESSAGE; record it if the message was available earlier."""
+    record.behind_transaction.end(now_ns, frame)
     if record.blocked.since_ns >= 0:
         record.blocked.end(now_ns, frame)
         return
@@ -90,7 +94,7 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
     if not consumers:
         return
     if (
-        subscription.mark_delete is None
+        subscription.after is None
         and not subscription.pending_acks
         and subscription.record.key_shared_mode != "STICKY"
         and len(consumers) == len(subscription.attached)
@@ -101,6 +105,7 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
     found = next_deliverable(subscription, now_ns)
     if found is None:
         acknowledge_skipped(subscription)
+        _wait_for_transaction(subscription, now_ns)
         return
     _, lifecycle = found
     if _wait_for_key(subscription, lifecycle):
@@ -116,6 +121,34 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
                 _block(record)
             else:
                 record.silent.begin(since, lifecycle.receipt_frame)
+
+
+def _wait_for_transaction(subscription: SubscriptionState, now_ns: int) -> None:
+    """Begin the waits of consumers with permits for the end of a transaction (rule 5)."""
+    topic = subscription.topic
+    barrier, after = topic.barrier, subscription.after
+    if barrier is None or after is None:
+        return
+    waiting = _undelivered(subscription, now_ns, max(barrier, after))
+    behind = next((one for _, one in waiting if one.txn not in topic.uncommitted), None)
+    if behind is None:
+        return
+    first = topic.lifecycles.get(barrier)
+    for consumer in filter(can_receive, subscription.attached):
+        record = consumer.record
+        since = max(_available_since(subscription, behind), record.permits.able_ns, subscription.last_ns)
+        if _is_for(subscription, record, behind) and now_ns - since > SILENCE_NS:
+            record.behind_transaction.begin(since, behind.receipt_frame)
+            if first is not None and first.txn is not None:
+                record.transaction = f"{first.txn[0]}:{first.txn[1]}"
+
+
+def end_transaction_waits(subscription: SubscriptionState, now_ns: int, frame: int) -> None:
+    """End the waits of consumers because a transaction ends in this frame."""
+    if next_deliverable(subscription, now_ns) is None:
+        _wait_for_transaction(subscription, now_ns)
+    for consumer in subscription.attached:
+        consumer.record.behind_transaction.end(now_ns, frame)
 
 
 def may_be_blocked(consumer: AttachedConsumer, now_ns: int) -> None:
@@ -164,7 +197,12 @@ def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: 
     if record.key_ranges:
         slot = slot_of_key(lifecycle.key) if keys is None else keys.slot(lifecycle.key)
         return bool(lifecycle.key) and any(low <= slot <= high for low, high in record.key_ranges)
-    return len(subscription.attached) == 1 or (keys is not None and keys.owner(lifecycle.key) is record)
+    owner = keys.owner(lifecycle.key) if keys is not None else None
+    if len(subscription.attached) == 1:
+        return True
+    if owner is None:  # whichever consumer has the key could receive the message
+        return all(can_receive(one) and not one.record.unacked for one in subscription.attached)
+    return owner is record
 
 
 def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
@@ -214,30 +252,34 @@ def next_deliverable(subscription: SubscriptionState, now_ns: int) -> tuple[Posi
     for at, delivery in subscription.pending_acks.items():
         if delivery.taken[0] and at in topic.lifecycles and not subscription.is_acked(at):
             return at, topic.lifecycles[at]
-    if subscription.mark_delete is None:
+    start = subscription.after
+    if start is None or subscription.selective:
         return None
-    start = subscription.mark_delete
     if subscription.keys is None:
         start = max(
             start, subscription.read_position
         )  # Key_Shared also reads entries that wait for the holder of a key
-    barrier = topic.barrier
-    place = topic.following(start) if topic.last > start else None
+    found, barrier = next(_undelivered(subscription, now_ns, start), None), topic.barrier
+    return None if found is None or (barrier is not None and found[0] >= barrier) else found
+
+
+def _undelivered(subscription: SubscriptionState, now_ns: int, after: Position) -> Iterator[tuple[Position, Lifecycle]]:
+    """Yield the entries after a position that are due and neither delivered nor acknowledged."""
+    topic = subscription.topic
+    place = topic.following(after) if topic.last > after else None
     for _ in range(_MAX_STEPS):
-        if place is None or (barrier is not None and place >= barrier):
-            return None
+        if place is None:
+            return
         lifecycle = topic.lifecycles.get(place)
         if (
             lifecycle is not None
             and place not in topic.aborted
             and place not in subscription.pending_acks
             and not subscription.is_acked(place)
+            and (not subscription.individual or lifecycle.deliver_at_ms * 1_000_000 <= now_ns)
         ):
-            due = not subscription.individual or lifecycle.deliver_at_ms * 1_000_000 <= now_ns
-            if due:
-                return None if subscription.selective else (place, lifecycle)
+            yield place, lifecycle
         place = topic.following(place)
-    return None
 
 
 def acknowledge_skipped(subscription: SubscriptionState) -> None:
@@ -253,15 +295,21 @@ def acknowledge_skipped(subscription: SubscriptionState) -> None:
 def _assume_no_backlog(subscription: SubscriptionState, consumers: list[AttachedConsumer], now_ns: int) -> None:
     """Assume that a subscription has no backlog if consumers with permits hold and receive nothing.
 
-    A Failover consumer counts only if ACTIVE_CONSUMER_CHANGE has made it active.
+    The caller has checked that no entry was stored since the subscription began: the broker would have delivered it.
+    A Failover consumer counts only if ACTIVE_CONSUMER_CHANGE has made it active. Entries from the first message of an
+    open transaction on may wait; they are in the backlog, unless the subscription began after them.
     """
+    barrier = subscription.topic.barrier
+    if barrier is not None and any(consumer.record.initial_position != "Earliest" for consumer in consumers):
+        return
     if not any(consumer.record.type != "Failover" or consumer.record.active for consumer in consumers):
         return
     newest = subscription.topic.lifecycles.get(subscription.topic.last)
     stored = newest.receipt_ns if newest is not None else -1
     since = [max(consumer.record.permits.able_ns, subscription.last_ns, stored) for consumer in consumers]
     if subscription.topic.last[0] >= 0 and now_ns - min(since) > QUIET_NS:
-        subscription.mark_delete = subscription.read_position = subscription.topic.last
+        end = subscription.topic.last if barrier is None else (barrier[0], barrier[1] - 1)
+        subscription.mark_delete = subscription.read_position = end
         subscription.advance()
 
 

@@ -15,7 +15,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
 __all__ = [
-    "begin_counts",
+    "begin",
     "count_aborted",
     "count_first",
     "count_passed_over",
@@ -25,8 +25,11 @@ __all__ = [
 ]
 
 
-def begin_counts(subscription: SubscriptionState, time_ns: int) -> None:
-    """Begin the counts of a new subscription, or of a subscription that was removed and created again."""
+def begin(subscription: SubscriptionState, time_ns: int, frame: int) -> None:
+    """Begin a subscription that exists from a frame on, unless it has begun before."""
+    if subscription.opened:
+        return
+    subscription.opened, subscription.known_frame = True, frame
     counts, topic = subscription.record.messages, subscription.topic
     counts.start, counts.start_ns = topic.record.messages.available, time_ns
     counts.started_open = frozenset(topic.uncommitted)

@@ -66,9 +66,7 @@ def _grow(topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
     if lifecycle.txn is not None:
         topic.uncommitted.setdefault(lifecycle.txn, []).append(at)
     for subscription in topic.subscriptions.values():
-        if subscription.starts_at_next:
-            subscription.starts_at_next = False
-            subscription.mark_delete = subscription.read_position = (at[0], at[1] - 1)
+        subscription.stored(at, lifecycle.sent_frame)
 
 
 def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecycle: Lifecycle) -> None:

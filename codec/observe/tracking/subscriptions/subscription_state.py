@@ -107,10 +107,12 @@ class SubscriptionState:
         "attached_frame",
         "base",
         "current_second",
+        "first_certain",
         "had_consumer",
         "highest",
         "individual",
         "keys",
+        "known_frame",
         "last_ns",
         "lowest",
         "mark_delete",
@@ -153,6 +155,10 @@ class SubscriptionState:
         """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
         self.since_ns = -1
         """Time at which the subscription's first consumer attached."""
+        self.known_frame = 0
+        """The response after which every stored entry is after the cursor: to the first SUBSCRIBE, or to a SEEK."""
+        self.first_certain: Position | None = None
+        """The first entry whose SEND follows `known_frame`, while the position of the cursor is unknown."""
         self.mark_delete: Position | None = None
         self.acked: set[Position] = set()
         self.ack_frames: dict[Position, int] = {}
@@ -295,9 +301,27 @@ class SubscriptionState:
                 self.ack_sets = {at: bits for at, bits in self.ack_sets.items() if at > to}
             self.advance()
 
-    def reset_to(self, mark: Position | None) -> None:
-        """Set the cursor (seek, deletion): no entry after the position is acknowledged."""
+    @property
+    def after(self) -> Position | None:
+        """Return a position that is not before the cursor; no entry after it was ever acknowledged outside the capture.
+
+        It is the mark-delete position or, if that is unknown, the position before `first_certain`.
+        """
+        first = self.first_certain
+        return self.mark_delete or (None if first is None else (first[0], first[1] - 1))
+
+    def stored(self, at: Position, sent_frame: int) -> None:
+        """Record an entry with a receipt; ``sent_frame`` is its SEND, or 0."""
+        if self.mark_delete is None and self.first_certain is None and sent_frame > self.known_frame > 0:
+            self.first_certain = at
+            if self.starts_at_next:
+                self.starts_at_next = False
+                self.mark_delete = self.read_position = (at[0], at[1] - 1)
+
+    def reset_to(self, mark: Position | None, frame: int) -> None:
+        """Set the cursor: no entry after the position is acknowledged. ``frame`` is the response to the request."""
         self.mark_delete = mark
+        self.first_certain, self.known_frame = None, frame
         self.possibly_evicted = self.topic.last
         self.acked.clear()
         self.ack_sets.clear()

@@ -22,7 +22,7 @@ from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
-from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of
+from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of, entries_after_cursor
 from pcli.codec.observe.tracking.subscriptions.consumer_sessions import ConsumerSessions
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     closed_by_broker,
@@ -36,7 +36,7 @@ from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import (
     permits_granted,
     update_stalls,
 )
-from pcli.codec.observe.tracking.subscriptions.message_counts import begin_counts
+from pcli.codec.observe.tracking.subscriptions.message_counts import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
@@ -146,6 +146,7 @@ class SubscriptionTracker:
             for subscription in topic.subscriptions.values():
                 update_stalls(subscription, now_ns)
                 subscription.record.backlog, _ = backlog_of(subscription, now_ns)
+                subscription.record.backlog_least = entries_after_cursor(subscription)
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Yield every topic, subscription, consumer and key record with the name of its group."""
@@ -237,9 +238,7 @@ class SubscriptionTracker:
             name = self._initial.pop(facts.request_number, "")
             if name:
                 subscription = self.lifecycles.subscription(topic, name)
-                if not subscription.opened:
-                    begin_counts(subscription, facts.frame.time_ns)
-                subscription.opened = True
+                begin(subscription, facts.frame.time_ns, facts.frame.number)
 
     def _close_producer(self, facts: Facts) -> None:
         frame, peer = facts.frame, facts.peer

@@ -17,11 +17,12 @@ from typing import Any, Final
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import end_transaction_waits
 from pcli.codec.observe.tracking.subscriptions.message_counts import count_aborted
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
-from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["TransactionEnd"]
+__all__ = ["TransactionEnd", "end_by_delivery"]
 
 _Txn = tuple[int, int]
 _MAX_REQUESTS: Final = 10_000
@@ -58,26 +59,39 @@ class TransactionEnd:
         topics = [self._lifecycles.topic(name)] if name else list(self._lifecycles.topics.values())
         now, number = facts.frame.time_ns, facts.frame.number
         for topic in topics:
-            if not subscription_name:
-                self._published(topic, txn, commit=commit)
+            if not subscription_name and txn in topic.uncommitted:
+                _end_messages(topic, txn, now, number, commit=commit)
+                ledger = topic.last[0]
+                marker = (ledger, topic.ledgers[ledger] + 1)
+                topic.markers.add(marker)
+                topic.grow(marker, written=True)
             if subscription_name or not name:
                 for subscription in list(topic.subscriptions.values()):
                     if txn in subscription.transaction_acks and subscription_name in ("", subscription.record.name):
                         self._acks.transaction(subscription, txn, now, number, commit=commit)
 
-    def _published(self, topic: TopicState, txn: _Txn, *, commit: bool) -> None:
-        places = topic.uncommitted.pop(txn, None)
-        if places is None:
-            return
-        found = [one for at in places if (one := topic.lifecycles.get(at)) is not None]
-        messages = sum(one.messages for one in found if one.receipt_ns >= 0)
-        topic.record.messages.uncommitted -= messages
-        if not commit:
-            topic.aborted.update(places)
-            topic.record.messages.aborted += messages
-            for one in found:
-                count_aborted(topic, one)
-        ledger = topic.last[0]
-        marker = (ledger, topic.ledgers[ledger] + 1)
-        topic.markers.add(marker)
-        topic.grow(marker, written=True)
+
+def end_by_delivery(topic: TopicState, at: Position, time_ns: int, frame: int) -> None:
+    """End the transactions that an entry follows when it is delivered for the first time.
+
+    The capture lacks their end: the coordinator aborts a transaction after its timeout without a frame to the client.
+    The marker is one of the entries that no frame contains.
+    """
+    over = [(txn, at in places) for txn, places in topic.uncommitted.items() if places and min(places) <= at]
+    for txn, commit in over:
+        _end_messages(topic, txn, time_ns, frame, commit=commit)
+
+
+def _end_messages(topic: TopicState, txn: _Txn, time_ns: int, frame: int, *, commit: bool) -> None:
+    """End a transaction on a topic that contains messages of it."""
+    for subscription in topic.subscriptions.values():
+        end_transaction_waits(subscription, time_ns, frame)
+    places = topic.uncommitted.pop(txn)
+    found = [one for at in places if (one := topic.lifecycles.get(at)) is not None]
+    messages = sum(one.messages for one in found if one.receipt_ns >= 0)
+    topic.record.messages.uncommitted -= messages
+    if not commit:
+        topic.aborted.update(places)
+        topic.record.messages.aborted += messages
+        for one in found:
+            count_aborted(topic, one)
