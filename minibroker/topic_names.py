@@ -20,8 +20,10 @@ __all__ = [
     "check_namespace",
     "check_subscription_name",
     "document_path",
+    "is_internal",
     "is_system",
     "namespace_of",
+    "pending_ack_topic",
     "topic_name",
     "topic_of_path",
 ]
@@ -34,7 +36,9 @@ CHANGE_EVENTS: Final = "__change_events"
 """The topic of a namespace that contains the policies of its topics."""
 SNAPSHOT: Final = "__transaction_buffer_snapshot"
 """The topic of a namespace that contains the snapshots of its transaction buffers."""
+_EVENTS: Final = (CHANGE_EVENTS, SNAPSHOT, f"{SNAPSHOT}_indexes", f"{SNAPSHOT}_segments")
 _PENDING_ACK: Final = "__transaction_pending_ack"
+_COORDINATORS: Final = re.compile("persistent://pulsar/system/(transaction_coordinator_assign|__transaction_log_).*")
 
 
 def topic_name(text: str) -> TopicName:
@@ -86,9 +90,14 @@ def namespace_of(name: TopicName) -> str:
 def is_system(name: TopicName) -> bool:
     """Return whether a topic is a system topic. System topics are hidden from lists and exempt from limits."""
     local = name.base.local
-    return (
-        local == CHANGE_EVENTS
-        or local.startswith(SNAPSHOT)
-        or local.endswith(_PENDING_ACK)
-        or namespace_of(name) == "pulsar/system"
-    )
+    return local in _EVENTS or local.endswith(_PENDING_ACK) or namespace_of(name) == "pulsar/system"
+
+
+def pending_ack_topic(topic: TopicName, subscription: str) -> str:
+    """Return the full name of the topic that contains the pending acknowledgements of a subscription."""
+    return f"{topic}-{subscription}{_PENDING_ACK}"
+
+
+def is_internal(name: TopicName) -> bool:
+    """Return whether a topic belongs to transactions; REST cannot create it (isTransactionInternalName)."""
+    return str(name).endswith(_PENDING_ACK) or _COORDINATORS.fullmatch(str(name)) is not None

@@ -229,6 +229,10 @@ class Call:
         name = self.namespace("Namespace not found").name
         return self.broker.topic_registry.loaded_in_namespace(name)
 
+    def loaded_non_persistent_topics(self) -> list[str]:
+        """Return the names of the non-persistent topics of the namespace in the path, with or without clients."""
+        return sorted(topic.full_name for topic in self.loaded_topics() if not topic.persistent)
+
     def require_persistent(self, operation: str) -> None:
         """Raise 404 if a non-persistent topic in the path does not exist, and 405 if it exists."""
         if not self.topic_name.persistent:

@@ -1,8 +1,8 @@
 """Bundles of a namespace: unsubscribe, clear the backlog, list topics, split (NamespacesBase and others of 4.2.4).
 
 Rules of this file
-1. At first, the bundles of a namespace are equal parts of the hash range. A split divides a bundle. Bundles cannot be
-   deleted.
+1. At first, the bundles of a namespace are equal parts of the hash range. A split divides a bundle. A deleted bundle is
+   served again after the next lookup.
 2. The algorithms other than range_equally_divide split a bundle with at least two topics. flow_or_qps_equally_divide
    requires a load that this broker does not measure, so it never splits a bundle.
 """
@@ -14,10 +14,10 @@ import zlib
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode, urlsplit
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
 from pcli.minibroker.policies.java_types import LONG_LIST
 
 if TYPE_CHECKING:
@@ -95,9 +95,40 @@ def _names(call: Call) -> Any:
     return [topic.full_name for topic in topics if not topic.name.persistent]
 
 
-def _delete(call: Call) -> None:
+def other_cluster(call: Call, space: Namespace, reason: str = "") -> Reply | None:
+    """Return a redirection to the cluster that may delete a namespace or bundle, or None for this cluster.
+
+    Raises 412 if the namespace has several clusters, and 404 if the cluster does not exist.
+    """
+    if len(space.clusters) != 1 or len(space.allowed_clusters) > 1:
+        text = f"Cannot delete the global namespace {space.name}. There are still more than one replication clusters"
+        raise RestError(412, f"{text} configured{reason}.")
+    name = space.clusters[0]
+    if name == call.broker.settings.clusterName:
+        return None
+    cluster = call.broker.policies.clusters.get(name)
+    if cluster is None:
+        raise RestError(404, f"Cluster {name} does not exist")
+    if not cluster.data.get("serviceUrl"):
+        text = 'Cannot invoke "String.length()" because "spec" is null'
+        raise unexpected(text, "java.net.MalformedURLException")
+    bundle = f"/{call.path['bundle']}" if "bundle" in call.path else ""
+    query = urlencode({**call.query, "authoritative": "false"})
+    address = urlsplit(cluster.data["serviceUrl"]).netloc
+    return Reply(307, b"", {"location": f"http://{address}/admin/v2/namespaces/{space.name}{bundle}?{query}"})
+
+
+def _delete(call: Call) -> Reply | None:
+    space, registry = call.namespace(), call.broker.topic_registry
+    if (elsewhere := other_cluster(call, space)) is not None:
+        return elsewhere
     bundle = bundle_in_path(call)
-    raise RestError(412, f"Failed to find ownership for ServiceUnit:{call.namespace_name}/{bundle}")
+    if f"{space.name}/{bundle}" not in registry.served_bundles:
+        raise RestError(412, f"Failed to find ownership for ServiceUnit:{space.name}/{bundle}")
+    if any(space.bundle(name) == bundle for name in registry.names(space.name, system=True)):
+        raise RestError(409, "Cannot delete non empty bundle")
+    registry.forget_namespace(space.name, bundle)
+    return None
 
 
 def _split(call: Call) -> None:
@@ -160,6 +191,6 @@ ENDPOINTS: Final = (
     Endpoint("POST", f"{_BUNDLE}/unsubscribe/{{subscription}}", _unsubscribe, "delete subscriptions in a bundle"),
     Endpoint("POST", f"{_BUNDLE}/clearBacklog", _clear, "acknowledge all messages in a bundle"),
     Endpoint("POST", f"{_BUNDLE}/clearBacklog/{{subscription}}", _clear, "acknowledge messages in a bundle"),
-    Endpoint("DELETE", _BUNDLE, _delete, "rejected: bundles cannot be deleted"),
+    Endpoint("DELETE", _BUNDLE, _delete, "stop serving a bundle without topics"),
     Endpoint("GET", "/admin/v2/non-persistent/{tenant}/{namespace}/{bundle}", _names, "topics of a bundle"),
 )

@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import NAMED, Call, Endpoint, PageError, RestError
+from pcli.minibroker.admin.endpoint import NAMED, Call, Endpoint, PageError, Reply, RestError
+from pcli.minibroker.admin.namespace_bundles import other_cluster
 from pcli.minibroker.admin.topics.topics import delete_policies_and_schemas, delete_topic
 from pcli.minibroker.policies import policy_types as types
 from pcli.minibroker.policies.backlog_quotas import read_quota
@@ -26,7 +27,7 @@ from pcli.minibroker.policies.java_types import (
 )
 from pcli.minibroker.policies.policy_store import Namespace
 from pcli.minibroker.policies.policy_table import POLICIES, Policy
-from pcli.minibroker.topic_names import namespace_of
+from pcli.minibroker.topic_names import is_system, namespace_of
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
 
 if TYPE_CHECKING:
@@ -178,46 +179,47 @@ def _create(call: Call) -> None:
     policies.on_change(name)
 
 
-def _delete(call: Call) -> None:
-    name, broker = call.namespace_name, call.broker
-    if name not in broker.policies.namespaces:
-        raise RestError(404, f"Namespace {name} does not exist.")
-    if call.flag("force"):
-        if not broker.settings.forceDeleteNamespaceAllowed:
-            raise RestError(405, "Broker doesn't allow forced deletion of namespaces")
-    elif _all_topics(broker, name) or _partitioned(broker, name):
+def _delete(call: Call) -> Reply | None:
+    name, broker, force = call.namespace_name, call.broker, call.flag("force")
+    if force and not broker.settings.forceDeleteNamespaceAllowed:
+        raise RestError(405, "Broker doesn't allow forced deletion of namespaces")
+    space = call.namespace(f"Namespace {name} does not exist.")
+    if (elsewhere := other_cluster(call, space, " or replication clusters is empty")) is not None:
+        return elsewhere
+    listed = broker.topic_registry.names
+    topics = [*listed(name), *listed(name, persistent=False)]
+    if not force and (topics or not all(map(is_system, _partitioned(broker, name)))):
         raise RestError(409, "Cannot delete non empty namespace")
     delete_namespace(broker, name)
+    return None
 
 
 def delete_namespace(broker: Broker, name: str) -> None:
-    """Delete a namespace and all of its topics, even if clients are connected."""
-    for topic in _all_topics(broker, name):
-        delete_topic(broker, TopicName.parse(topic))
-    for topic in _partitioned(broker, name):
-        broker.policies.set_partitions(topic, 0)
-        delete_policies_and_schemas(broker, TopicName.parse(topic))
-    broker.topic_registry.forget_namespace(name)
-    broker.topic_registry.forget_system_topics(name)
+    """Delete a namespace and all of its topics, even if clients are connected. System topics are deleted last."""
+    registry = broker.topic_registry
+    for system in (False, True):
+        for topic in registry.names(name, system=system):
+            delete_topic(broker, TopicName.parse(topic))
+    for loaded in registry.loaded_in_namespace(name):
+        delete_topic(broker, loaded.name)
+    for partitioned in _partitioned(broker, name):
+        broker.policies.set_partitions(str(partitioned), 0)
+        delete_policies_and_schemas(broker, partitioned)
+    registry.forget_namespace(name)
     del broker.policies.namespaces[name]
 
 
-def _all_topics(broker: Broker, name: str) -> list[str]:
-    listed = broker.topic_registry.names
-    return listed(name, system=True) + listed(name, persistent=False, system=True)
-
-
-def _partitioned(broker: Broker, name: str) -> list[str]:
-    return [topic for topic in broker.policies.partitioned if topic.split("://")[1].startswith(f"{name}/")]
+def _partitioned(broker: Broker, name: str) -> list[TopicName]:
+    return [topic for topic in map(TopicName.parse, broker.policies.partitioned) if namespace_of(topic) == name]
 
 
 def _topics(call: Call) -> Any:
     name, mode = call.namespace().name, call.query.get("mode") or "PERSISTENT"
     if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
         raise PageError(404)
-    system, listed = call.flag("includeSystemTopic"), call.broker.topic_registry.names
-    found = listed(name, system=system) if mode != "NON_PERSISTENT" else []
-    return found + (listed(name, persistent=False, system=system) if mode != "PERSISTENT" else [])
+    names = call.broker.topic_registry.names(name, system=call.flag("includeSystemTopic"))
+    found = names if mode != "NON_PERSISTENT" else []
+    return found + (call.loaded_non_persistent_topics() if mode != "PERSISTENT" else [])
 
 
 def _bundles(call: Call) -> Any:

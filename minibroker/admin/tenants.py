@@ -75,10 +75,10 @@ def _update(call: Call) -> None:
 
 def _delete(call: Call) -> None:
     policies, name = call.broker.policies, call.path_text("tenant")
-    if name not in policies.tenants:
-        raise RestError(404, "Tenant doesn't exist")
     if call.flag("force") and not policies.settings.forceDeleteTenantAllowed:
         raise RestError(405, "Broker doesn't allow forced deletion of tenants")
+    if name not in policies.tenants:
+        raise RestError(404, "Tenant doesn't exist")
     inside = [namespace for namespace in policies.namespaces if namespace.startswith(f"{name}/")]
     if inside and not call.flag("force"):
         raise RestError(409, "The tenant still has active namespaces")

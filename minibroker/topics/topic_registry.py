@@ -28,6 +28,7 @@ from pcli.minibroker.topic_names import (
     document_path,
     is_system,
     namespace_of,
+    pending_ack_topic,
     topic_of_path,
 )
 from pcli.minibroker.topics.shadow_replicators import shadow_source
@@ -121,15 +122,9 @@ class TopicRegistry:
             f"Please redo the lookup. Request is denied: namespace={namespace_of(name)}",
         )
 
-    def forget_namespace(self, name: str) -> None:
-        """Stop serving the bundles of a namespace."""
-        self._served = {bundle for bundle in self._served if bundle[0] != name}
-
-    def forget_system_topics(self, name: str) -> None:
-        """Remove the system topics of a deleted namespace."""
-        for topic in self.names(name, system=True):
-            self.topics.pop(topic, None)
-            self._remove(topic)
+    def forget_namespace(self, name: str, bundle: str = "") -> None:
+        """Stop serving the bundles of a namespace, or one of them."""
+        self._served = {one for one in self._served if one != (name, bundle or one[1])}
 
     # -- existing topics -----------------------------------------------------------------------------------------------
 
@@ -159,10 +154,20 @@ class TopicRegistry:
         return full in self.topics
 
     def names(self, namespace: str, *, persistent: bool = True, system: bool = False) -> list[str]:
-        """Return the sorted full names of the topics of a namespace: partitions individually, without system topics."""
-        prefix = f"{'persistent' if persistent else 'non-persistent'}://{namespace}/"
-        found = sorted(name for name in (self.stored if persistent else self.topics) if name.startswith(prefix))
-        return found if system else [name for name in found if not is_system(TopicName.parse(name))]
+        """Return the sorted full names of the topics of a namespace: partitions individually, without system topics.
+
+        A non-persistent topic is listed while it has clients.
+        """
+        loaded = self.loaded_in_namespace(namespace)
+        if persistent:
+            prefix = f"persistent://{namespace}/"
+            found = [name for name in self.stored if name.startswith(prefix)]
+            subscriptions = (one for topic in loaded for one in topic.subscriptions.values())
+            used = (one for one in subscriptions if one.pending_ack_handle is not None)
+            found += [pending_ack_topic(one.topic.name, one.name) for one in used]
+        else:
+            found = [one.full_name for one in loaded if not one.persistent and (one.subscriptions or one.producers)]
+        return sorted(name for name in found if system or not is_system(TopicName.parse(name)))
 
     def may_create(self, name: TopicName) -> bool:
         """Return whether PRODUCER, SUBSCRIBE or PARTITIONED_METADATA may create a missing topic."""

@@ -46,6 +46,9 @@ COMPACTOR = (
 )
 """Settings of the broker for the scenarios in ``compactor/``."""
 
+FORCED = ("forceDeleteTenantAllowed=true", "forceDeleteNamespaceAllowed=true")
+"""Settings of the broker for the scenarios in ``forced/``."""
+
 
 @contextmanager
 def broker(*settings: str):
@@ -104,6 +107,7 @@ def main() -> int:
     fine &= play(arguments.tool, HERE, arguments.jobs)
     fine &= play(arguments.tool, HERE / "intervals", 2 * arguments.jobs, *INTERVALS)
     fine &= play(arguments.tool, HERE / "compactor", arguments.jobs, *COMPACTOR)
+    fine &= play(arguments.tool, HERE / "forced", arguments.jobs, *FORCED)
     restarts = [sys.executable, str(HERE / "restarts.py"), "check", "--tool", str(arguments.tool)]
     fine &= subprocess.run(restarts, check=False).returncode == 0
     return 0 if fine else 1

@@ -10,7 +10,7 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.body_types import PARTITIONED_METADATA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
-from pcli.minibroker.admin.topics.topics import check_unused, delete_policies_and_schemas
+from pcli.minibroker.admin.topics.topics import check_external, check_unused, delete_policies_and_schemas
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.topic_names import is_system
@@ -28,6 +28,8 @@ def _create(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
     call.namespace("Namespace not found")
     _check_base_name(name)
+    if name.persistent:
+        check_external(name)
     metadata: Any = {"partitions": call.body} if isinstance(call.body, int) else call.body
     if metadata is None:
         raise unexpected('Cannot read field "partitions" because "metadata" is null')

@@ -12,19 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, check_persistent, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.stats.internal_stats import ledger_properties
+from pcli.minibroker.topic_names import is_internal
 from pcli.minibroker.topics.topic_compaction import AlreadyRunningError, TopicCompaction
 
 if TYPE_CHECKING:
-    from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_topic"]
+__all__ = ["ENDPOINTS", "check_external", "check_unused", "delete_policies_and_schemas", "delete_topic"]
 
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
@@ -38,6 +39,7 @@ _SERVICE: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
 def _create(call: Call) -> None:
     name = call.topic_name
     call.namespace("Namespace not found")
+    check_external(name)
     registry = call.broker.topic_registry
     if name.partition >= 0:
         _check_partition(name, registry.partitions(name.base))
@@ -52,6 +54,12 @@ def _create(call: Call) -> None:
         properties.pop(str(name.base), None)
         raise
     registry.look_up(name)
+
+
+def check_external(name: TopicName) -> None:
+    """Raise 400 if a topic has a name that is reserved for transactions."""
+    if is_internal(name):
+        raise RestError(400, "Cannot create topic in system topic format!")
 
 
 def _check_partition(name: TopicName, count: int) -> None:
@@ -161,8 +169,11 @@ def _trim(call: Call) -> Reply:
 
 def _list(call: Call) -> Any:
     space = call.namespace()
-    system = call.flag("includeSystemTopic")
-    names = call.broker.topic_registry.names(space.name, persistent=call.path["domain"] == "persistent", system=system)
+    if call.path["domain"] == "persistent":
+        stored = call.broker.topic_registry.names(space.name, system=call.flag("includeSystemTopic"))
+        names = [name for name in stored if not is_internal(TopicName.parse(name))]
+    else:
+        names = call.loaded_non_persistent_topics()
     bundle = call.query.get("bundle", "")
     return [name for name in names if not bundle or space.bundle(name) == bundle]
 

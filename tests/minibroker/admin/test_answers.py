@@ -15,6 +15,7 @@ NAMES = Path(__file__).with_name("answers-of-missing-names.jsonl")
 CURSORS = Path(__file__).with_name("answers-of-cursors-and-properties.jsonl")
 BUNDLES = Path(__file__).with_name("answers-of-bundles.jsonl")
 OFFLOAD = Path(__file__).with_name("answers-of-offload-and-bookies.jsonl")
+DELETIONS = Path(__file__).with_name("answers-of-deletions.jsonl")
 
 STATUS = {
     "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
@@ -93,7 +94,7 @@ def comparable(data, media):
 
 
 @pytest.mark.parametrize(
-    "recording", [POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES], ids=lambda path: path.stem
+    "recording", [POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES, DELETIONS], ids=lambda path: path.stem
 )
 def test_responses_with_texts_equal_a_real_brokers(make_rest, recording):
     """Bodies are sent as recorded, because the errors contain positions."""

@@ -181,9 +181,11 @@ def test_errors_of_logs(asked):
 
 def test_system_topics_are_listed_on_request(asked):
     system = [f"persistent://public/default/{name}" for name in ("__change_events", "__transaction_buffer_snapshot")]
-    for path in ("namespaces/public/default/topics", "persistent/public/default"):
+    acks = f"persistent://{T}-sub__transaction_pending_ack"
+    for path, internal in (("namespaces/public/default/topics", [acks]), ("persistent/public/default", [])):
         assert asked("GET", f"/admin/v2/{path}").json == [f"persistent://{T}"]
-        assert asked("GET", f"/admin/v2/{path}?includeSystemTopic=true").json == [*system, f"persistent://{T}"]
+        listed = asked("GET", f"/admin/v2/{path}?includeSystemTopic=true").json
+        assert listed == [*system, f"persistent://{T}", *internal]
 
 
 @pytest.mark.parametrize(
