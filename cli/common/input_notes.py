@@ -1,7 +1,8 @@
 """Messages on stderr about the input: damaged files, gaps, connections of other protocols, or no Pulsar frames at all.
 
 Rules of this file
-1. A damaged file is reported at once. All other notes are reported at the end, one line for each kind of note.
+1. A damaged file, and packets of a file that were not decoded, are reported at once. All other notes are reported at
+   the end, one line for each kind of note.
 2. A line contains the number of notes, the position of the first note, and the remedy.
 """
 
@@ -27,6 +28,9 @@ _PROTOCOLS: Final = {
 }
 """Kinds of notes about connections of other protocols, each with the protocol and the remedy."""
 
+_OF_FILES: Final = {"file": "damaged or unreadable files", "unread": "files with packets that were not decoded"}
+"""Kinds of notes about files, each with its name in the plural."""
+
 
 class InputNotes:
     """The notes of a reading."""
@@ -47,7 +51,7 @@ class InputNotes:
         if note.stream is not None:
             self._ports.setdefault(kind, {})[note.stream.server[1]] = None
             self._streams.setdefault(kind, {})[note.stream.number] = None
-        if kind == "file" and count <= _MAX_NAMED:
+        if kind in _OF_FILES and count <= _MAX_NAMED:
             say(placed_note(note))
 
     def print(self) -> None:
@@ -60,9 +64,9 @@ class InputNotes:
         for kind, count in self._counts.items():
             if kind in _PROTOCOLS:
                 yield self._protocol_line(kind)
-            elif kind == "file":
+            elif kind in _OF_FILES:
                 if count > _MAX_NAMED:
-                    yield f"{count - _MAX_NAMED} more damaged or unreadable files"
+                    yield f"{count - _MAX_NAMED} more {_OF_FILES[kind]}"
             elif count == 1:
                 yield placed_note(self._first[kind])
             else:
@@ -104,7 +108,7 @@ def placed_note(note: Note) -> str:
     if note.stream is not None:
         side = {True: " from the client", False: " from the broker", None: ""}[note.from_client]
         place.append(f"stream {note.stream.number}{side}")
-    if note.packet:
+    if note.packet and note.kind != "unread":
         place.append(f"packet {note.packet}")
     offset = f" (at byte {note.offset})" if note.offset is not None and note.source else ""
     return f"{', '.join(place)}: {note.text}{offset}" if place else f"{note.text}{offset}"

@@ -23,6 +23,7 @@ from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Record
 from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tunnels import pull_segment
+from pcli.codec.capture.unread_packets import UnreadPackets
 from pcli.codec.wire.frame import pull_type
 
 __all__ = ["Reader"]
@@ -41,6 +42,8 @@ class Reader:
         self.careful = False
         """Whether to use only the slow path; for tests."""
         self.fragments = Fragments()
+        self.unread = UnreadPackets()
+        """The packets of the current file that cannot be decoded."""
 
     def packets(self, data: bytes, records: list[Record]) -> None:
         """Process all packets of a window."""
@@ -83,7 +86,7 @@ class Reader:
                             continue
                         elif expected == IGNORE:
                             continue
-            segment = pull_segment(data, current.link, start, end, wire, number, self.fragments)
+            segment = pull_segment(data, current.link, start, end, wire, number, self.fragments, self.unread)
             if segment is not None:
                 if current.left_out is current:
                     tcp.skip_left_out(segment, number)

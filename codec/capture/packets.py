@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
+from pcli.codec.capture.link import TYPED
+
 __all__ = ["FAST", "LEFT_OUT", "TLS_KEY_LOG", "Interface", "Packet", "Record", "Secrets", "Window"]
 
 # IPv4 without options, then TCP: version and header length, total length, flags and fragment offset, protocol,
@@ -20,12 +22,11 @@ __all__ = ["FAST", "LEFT_OUT", "TLS_KEY_LOG", "Interface", "Packet", "Record", "
 _IPV4_TCP: Final = "BxH2xHxB2x12sIIBB"
 
 FAST: Final[dict[int, tuple[int, Callable[..., tuple[Any, ...]]]]] = {
-    1: (14, Struct(">12xH" + _IPV4_TCP).unpack_from),
-    113: (16, Struct(">14xH" + _IPV4_TCP).unpack_from),
-    276: (20, Struct(">H18x" + _IPV4_TCP).unpack_from),
+    link: (header, Struct(f">{kind}xH{header - kind - 2}x{_IPV4_TCP}").unpack_from)
+    for link, (kind, header) in TYPED.items()
 }
-"""For link types with an EtherType at a fixed position (Ethernet, Linux cooked v1 and v2): the number of bytes before
-the IP header, and the reader of all fields that the fast path needs."""
+"""For link types with an EtherType at a fixed position: the number of bytes before the IP header, and the reader of all
+fields that the fast path needs."""
 
 
 LEFT_OUT: Final = b"pcli: packets of this direction were left out before this one; it begins with a frame"

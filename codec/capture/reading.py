@@ -104,6 +104,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
                         extractor.key_log.add(item.data)
                 else:
                     yield from cut(name, source.position, item)
+            yield from reader.unread.take(name, reader.packet)
         if note is not None:
             yield note
     tcp.end(reader.packet)

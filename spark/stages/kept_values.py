@@ -56,7 +56,7 @@ _MODULES: Final = frozenset({
     "pcli.codec.capture.frame_extraction", "pcli.codec.capture.frames", "pcli.codec.capture.ip",
     "pcli.codec.capture.output", "pcli.codec.capture.resync",
     "pcli.codec.capture.stream_kind", "pcli.codec.capture.streams", "pcli.codec.capture.tls.key_log",
-    "pcli.codec.capture.tls.record_cipher", "pcli.codec.capture.tls.session",
+    "pcli.codec.capture.tls.record_cipher", "pcli.codec.capture.tls.session", "pcli.codec.capture.unread_packets",
     "pcli.codec.observe.diagnosis", "pcli.codec.observe.observer",
     "pcli.codec.observe.observer_state", "pcli.codec.observe.rules.finding",
     "pcli.spark.columnar.observation.finding_table",

@@ -24,7 +24,14 @@ from functools import partial
 
 from pcli.codec.capture.frames import Note
 from pcli.spark.columnar.reading import Reader
-from pcli.spark.columnar.split_merge import chain, context_of, earlier_packets, merge_splits, reread_split
+from pcli.spark.columnar.split_merge import (
+    chain,
+    context_of,
+    earlier_packets,
+    merge_splits,
+    reread_split,
+    with_file_notes,
+)
 from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, RereadOrder, RereadResult
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit, MergedSplits
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
@@ -219,9 +226,7 @@ class _PacketTimes:
 
 
 def _timeless(event: PlacedEvent) -> bool:
-    return (
-        event.packet_ns is None and event.item.packet > 0 and isinstance(event.item, Note) and event.item.kind != "file"
-    )
+    return event.packet_ns is None and event.item.packet > 0 and isinstance(event.item, Note) and not event.item.source
 
 
 def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
@@ -255,7 +260,9 @@ def _scan_all(
         scanned = [known[item] for item in items]
         mended = _corrected(splits, scanned)
         if mended == splits:
-            return splits, _with_last_notes(splits, scanned)
+            parts, names = [split.part for split in splits], [split.path for split in splits]
+            edges = with_file_notes([one.edges for one in scanned], parts, names)
+            return splits, [replace(one, edges=mine) for one, mine in zip(scanned, edges, strict=True)]
         splits = mended
 
 
@@ -264,15 +271,6 @@ def _corrected(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[S
     for part in sorted({split.part for split in splits}):
         rows = [row for row, split in enumerate(splits) if split.part == part]
         out += corrected_splits([splits[row] for row in rows], [scanned[row].ended for row in rows])
-    return out
-
-
-def _with_last_notes(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[ScanResult]:
-    """Keep the note about a file only in its last split, because in other splits a wrong boundary causes it."""
-    out = []
-    for split, one, follows in zip(splits, scanned, [*splits[1:], None], strict=True):
-        last = follows is None or follows.part != split.part
-        out.append(one if last or not one.edges.notes else replace(one, edges=replace(one.edges, notes=[])))
     return out
 
 

@@ -190,6 +190,8 @@ class _InOrder:
                 if self._parser.parts.counted.read_bytes >= self._request.split_bytes:
                     out.splits.append(self._parser.finish())
                     self._parser = self._next(entry.part)
+            for note in self._reader.unread(entry.found.path):
+                self._tell(note)
             out.splits.append(self._parser.finish())
             out.counters.parts += 1
             if out.counters.parts in keeps.counts:

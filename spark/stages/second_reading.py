@@ -94,4 +94,4 @@ class _Parse:
 
 def _of_file(item: Note | StreamEnd) -> bool:
     """Return whether the item is a note about a file, not about a packet."""
-    return isinstance(item, Note) and item.kind == "file"
+    return isinstance(item, Note) and bool(item.source)

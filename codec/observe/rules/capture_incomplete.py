@@ -4,8 +4,8 @@
 
 An event that is missing from the capture cannot be distinguished from an event that did not happen. This finding lists
 everything that is missing: gaps (packets that the capture lost), connections that began before the capture, directions
-that were not captured, packets truncated by a snap length, files that end early, and records that were evicted to limit
-memory.
+that were not captured, packets truncated by a snap length, packets of unknown link types, files that end early, and
+records that were evicted to limit memory.
 
 ## On the wire
 
@@ -63,6 +63,7 @@ def _missing_data(capture: CaptureRecord) -> Iterator[str]:
         yield f"{count_of(capture.one_way, 'connection')} with only one direction"
     if capture.cut:
         yield "truncated packets (snap length), so that payloads and frames are missing"
+    yield from capture.unread
     if capture.damaged:
         yield "a truncated or damaged file"
     if capture.unfinished:
@@ -74,7 +75,7 @@ def _missing_data(capture: CaptureRecord) -> Iterator[str]:
 RULE = Rule(
     name="capture-incomplete",
     group="capture",
-    facts=("gaps", "gap_bytes", "midstream", "one_way", "cut", "damaged", "unfinished", "evicted"),
+    facts=("gaps", "gap_bytes", "midstream", "one_way", "cut", "unread", "damaged", "unfinished", "evicted"),
     title="data that the capture does not contain",
     issue="apache/pulsar#23262",
     evaluate=evaluate,

@@ -42,7 +42,7 @@ __all__ = [
 EDGES: Final = frozenset(("start", "end"))
 """Doubts about records that are complete within the capture."""
 
-GAPS: Final = frozenset(("gap", "cut", "one_way", "weak_sync", "evicted"))
+GAPS: Final = frozenset(("gap", "cut", "unread", "one_way", "weak_sync", "evicted"))
 """Doubts about records whose frames may be missing in the middle."""
 
 _JAVA: Final = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z][\w$]*: ")

@@ -68,6 +68,14 @@ class Tracker:
         if stream >= 0:
             self.connections.changed_streams.add(stream)
             self._propagate_doubts()
+        if note.kind == "unread":
+            self.doubt_all_records()
+
+    def doubt_all_records(self) -> None:
+        """Add the doubt that packets were not decoded to all records: such packets may belong to any connection."""
+        self.connections.add_doubt("unread")
+        for _, record in (*self.producers.records(), *self.subscriptions.records()):
+            record.doubts.add("unread")
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
         """Process a frame from the broker for which only these values are known."""
@@ -99,6 +107,8 @@ class Tracker:
         self._propagate_doubts()
         self.producers.finish(now)
         self.subscriptions.finish(now)
+        if self.capture.unread:
+            self.doubt_all_records()
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Yield every record with the name of its group."""

@@ -140,6 +140,10 @@ class _ProducerOutcomes:
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Ignore doubts."""
 
+    def records(self) -> Iterator[tuple[str, Any]]:
+        """Yield no records."""
+        yield from ()
+
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """Ignore the end of a connection."""
 

@@ -184,6 +184,9 @@ class Group(Generic[_T]):
         """Finish and return all tables. No rows can be processed afterwards."""
         known, capture = self._recording.capture, self._diagnosis.capture
         capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
+        if known.unread:
+            capture.unread = known.unread
+            self.tracker.doubt_all_records()
         now, tracker, records = known.last_ns, self._diagnosis.subscriptions, self._records
         statistics = final_statistics_of(tracker, now)
         self._diagnosis.finish()
@@ -224,7 +227,10 @@ def conclude(
     """
     capture = whole(recording, capture_parts)
     moment = Moment(capture.last_ns, over=True, capture=capture)
-    records = [("host", one) for one in play(host_events, capture)] + [("capture", capture)]
+    hosts = list(play(host_events, capture))
+    for host in hosts if capture.unread else ():
+        host.doubts.add("unread")
+    records = [*(("host", one) for one in hosts), ("capture", capture)]
     rules = [rule for rule in RULES.values() if rule.name in (only or RULES)]
     more = [
         FindingRow(found, 0)

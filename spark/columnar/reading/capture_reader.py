@@ -95,6 +95,10 @@ class Reader:
         """Begin a new file of the recording: truncated packets are reported only once for each file."""
         self.fast.tcp.extractor.snapped = False
 
+    def unread(self, source: str) -> list[Note]:
+        """Return the notes about packets that cannot be decoded, at the end of a file."""
+        return self.fast.unread.take(source, self.packet)
+
     def add_secrets(self, secrets: Iterable[Secrets]) -> None:
         """Add the secrets of a pcapng file, before the window that was read with them."""
         for one in secrets:
@@ -155,6 +159,8 @@ def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW
                     reader.add_secrets([item])
                 else:
                     yield reader.take(item), reader.notes
+            for one in reader.unread(name):
+                yield WindowFrames().places()[0], [(0, one)]
         if note is not None:
             yield WindowFrames().places()[0], [(0, note)]
     yield reader.end(), reader.notes

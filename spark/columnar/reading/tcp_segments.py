@@ -19,19 +19,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pcli.codec.capture.link import IPV4, IPV6
+from pcli.codec.capture.link import BSD_IPV6, IPV4, IPV6, LOOPS, RAW, TYPED, VLAN
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.reading.packet_records import Records
 
 __all__ = ["FACTORS", "Segments", "read_segments"]
-
-_VLAN: Final = (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)
-_BSD_IPV6: Final = (10, 24, 28, 30)
-_TYPED: Final = {1: (12, 14), 113: (14, 16), 276: (0, 20)}
-"""Link types with an EtherType: its offset, and the offset of the next header."""
-_RAW: Final = {12: 0, 14: 0, 101: 0, 228: IPV4, 229: IPV6}
-"""Link types without a header, with the network protocol; 0 if the IP version field determines the protocol."""
-_LOOPS: Final = (0, 108)
 
 _V4: Final = np.dtype(
     {
@@ -128,12 +120,12 @@ def _network(records: Records) -> tuple[Longs, Longs]:
 
 def _of_link(records: Records, link: int, mine: Any) -> tuple[Longs, Longs]:
     start, end = records.start[mine], records.end[mine]
-    if link in _TYPED:
-        return _typed(records.data, start, end, *_TYPED[link])
-    if link in _LOOPS:
+    if link in TYPED:
+        return _typed(records.data, start, end, *TYPED[link])
+    if link in LOOPS:
         return _loop(records.data, start, end)
-    if link in _RAW:
-        kind = _RAW[link]
+    if link in RAW:
+        kind = RAW[link]
         return (np.full(len(start), kind), start) if kind else (_version(records.data, start, end), start)
     return np.zeros(len(start), np.int64), start
 
@@ -143,7 +135,7 @@ def _typed(data: bytes, start: Longs, end: Longs, at: int, header: int) -> tuple
     kind = _u16(data, start + at, place <= end)
     for _ in range(2):
         tagged = np.flatnonzero(kind != IPV4)
-        tagged = tagged[np.isin(kind[tagged], _VLAN)]
+        tagged = tagged[np.isin(kind[tagged], VLAN)]
         if not len(tagged):
             break
         tags = place[tagged]
@@ -157,7 +149,7 @@ def _loop(data: bytes, start: Longs, end: Longs) -> tuple[Longs, Longs]:
     whole = start + 4 <= end
     first, last = _u8(data, start, whole), _u8(data, start + 3, whole)
     family = np.where(first != 0, first, last)
-    return np.where(family == 2, IPV4, np.where(np.isin(family, _BSD_IPV6), IPV6, 0)), start + 4
+    return np.where(family == 2, IPV4, np.where(np.isin(family, BSD_IPV6), IPV6, 0)), start + 4
 
 
 def _version(data: bytes, start: Longs, end: Longs) -> Longs:

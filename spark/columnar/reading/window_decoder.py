@@ -63,7 +63,9 @@ class WindowDecoder:
         for index in np.flatnonzero(segments.direction < 0).tolist():
             start, end, wire, _, face = self._records.record(index)
             number = self._base + index
-            one = pull_segment(self._records.data, face.link, start, end, wire, number, self._reader.fragments)
+            one = pull_segment(
+                self._records.data, face.link, start, end, wire, number, self._reader.fragments, self._reader.unread
+            )
             if one is not None:
                 found[index] = one
                 segments.direction[index] = numbers.setdefault(one.key, len(numbers))

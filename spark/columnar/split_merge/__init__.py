@@ -18,6 +18,7 @@ compared with a first transmission that is in a different split, nearly HISTORY 
 """
 
 from pcli.spark.columnar.split_merge.connection_chains import EarlierPackets, chain, context_of
+from pcli.spark.columnar.split_merge.file_notes import with_file_notes
 from pcli.spark.columnar.split_merge.merge import merge_splits
 from pcli.spark.columnar.split_merge.reader_state import earlier_packets, reader_state
 from pcli.spark.columnar.split_merge.reread_split import reread_split
@@ -33,4 +34,5 @@ __all__ = [
     "merge_splits",
     "reader_state",
     "reread_split",
+    "with_file_notes",
 ]

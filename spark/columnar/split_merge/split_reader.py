@@ -27,6 +27,7 @@ from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment
+from pcli.codec.capture.unread_packets import UnreadPackets
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading import Reader
 from pcli.spark.columnar.reading.packet_records import Records
@@ -274,6 +275,7 @@ class SplitEdges:
     """`ConnectionStart.row` by the packet that started the connection."""
     notes: list[Note]
     """Notes about the file, if its reading ended in this split."""
+    unread: UnreadPackets
 
 
 class EdgeReader:
@@ -321,5 +323,11 @@ class EdgeReader:
         spans = self._tcp.close(self._rows, self._placed_events)
         connection_starts = {start.packet: start.row for start in self._tcp.connection_starts}
         return SplitEdges(
-            self._reader.packet, self._reader.fed, self._tcp.table.count, spans, connection_starts, self._notes
+            self._reader.packet,
+            self._reader.fed,
+            self._tcp.table.count,
+            spans,
+            connection_starts,
+            self._notes,
+            self._reader.fast.unread,
         )

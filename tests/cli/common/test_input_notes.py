@@ -86,3 +86,10 @@ def test_commands_explain_a_capture_without_pulsar(pcli, tmp_path):
     )
     for arguments in (["dissect"], ["stats", "io"], ["trace"], ["diagnose"], ["stats", "permits"]):
         assert expected in pcli(*arguments, "-r", path).err, arguments
+
+
+def test_packets_that_were_not_decoded_are_reported_for_each_file(capsys):
+    notes = [Note("unread", f"{count} packets not decoded", 90, source=f"{count}.pcap") for count in range(7)]
+    lines = printed(capsys, *notes)
+    assert lines[1] == "pcli: 1.pcap: 1 packets not decoded"
+    assert lines[5] == "pcli: 2 more files with packets that were not decoded"

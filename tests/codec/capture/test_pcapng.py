@@ -90,7 +90,7 @@ def test_simple_and_old_packets(w):
 def test_other_block_types_are_skipped(w):
     other = [(4, bytes(40)), (5, bytes(20)), (0x0BAD, b"custom" * 9), (0x40000BAD, b""), (9, bytes(600_000))]
     file = section() + interface()
-    for (kind, body), data in zip(other, [*datas(w), b"?"]):
+    for (kind, body), data in zip(other, [*datas(w), bytes(60)]):
         file += block(kind, body) + enhanced(data, 1)
     frames, notes = w.read(file)
     assert [frame.data for frame in frames] == [w.connect]
@@ -99,10 +99,10 @@ def test_other_block_types_are_skipped(w):
 
 def test_secrets_keep_their_position(w):
     keys = struct.pack("<II", 0x544C534B, 9) + b"CLIENT_R " + bytes(3)
-    file = section() + interface() + enhanced(b"a", 1) + block(10, keys) + enhanced(b"b", 2)
+    file = section() + interface() + enhanced(b"a" * 60, 1) + block(10, keys) + enhanced(b"b" * 60, 2)
     items = list(read_packets([("", w.opened(file))]))
     assert Secrets(0x544C534B, b"CLIENT_R ") in items
-    assert [item.data for item in items if isinstance(item, Packet)] == [b"a", b"b"]
+    assert [item.data for item in items if isinstance(item, Packet)] == [b"a" * 60, b"b" * 60]
     assert w.read(file) == ([], [])
 
 

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,32 @@ def test_an_invalid_file_among_captures_is_a_note(w):
         assert [frame.data for frame in frames] == [w.connect]
         assert [note.kind for note in notes] == ["file"] * (len(files) - 1)
         assert {note.source for note in notes} == {f"file{index}" for index, file in enumerate(files) if file != good}
+
+
+def test_packets_that_cannot_be_decoded_are_counted(w):
+    packets = [*w.Tape().hello().send(0, w.connect).packets]
+    packets += [Packet(0, 9, 127, bytes(80), 80)] * 3 + [Packet(0, 9, 1, bytes(13), 13), Packet(0, 9, 5000, b"", 0)]
+    packets.append(Packet(0, 9, 1, packets[3].data[:30], 100))
+    frames, notes = w.read(w.file(packets), w.file(packets[:5]))
+    assert len(frames) == 1
+    assert [(note.kind, note.source, note.text) for note in notes] == [
+        ("unread", "file0", "2 packets not decoded: truncated or damaged headers (link type ETHERNET (1))"),
+        ("unread", "file0", "3 packets not decoded: the link type IEEE802_11_RADIOTAP (127) is not supported"),
+        ("unread", "file0", "1 packet not decoded: the link type unknown (5000) is not supported"),
+        ("unread", "file1", "1 packet not decoded: the link type IEEE802_11_RADIOTAP (127) is not supported"),
+    ]
+
+
+def test_a_thousand_interfaces(w):
+    tape = w.Tape().hello()
+    at = 0
+    for number in range(1000):
+        tape.send(at, w.send(number))
+        at += len(w.send(number))
+    packets = [replace(one, interface=f"eth{number}") for number, one in enumerate(tape.packets)]
+    frames, notes = w.read(w.file(packets))
+    assert len(frames) == 1000
+    assert notes == []
 
 
 def test_a_capture_without_packets_is_a_capture(w):

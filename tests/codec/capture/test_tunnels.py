@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import struct
+import subprocess
+
 import pytest
 
 from pcli.codec.capture import Packet
@@ -14,9 +18,37 @@ V4 = {True: {"src": "10.1.1.1", "dst": "10.1.1.2"}, False: {"src": "10.1.1.2", "
 V6 = {True: {"src": "fd00::1", "dst": "fd00::2"}, False: {"src": "fd00::2", "dst": "fd00::1"}}
 
 
-def ether():
+PKTAP = struct.pack("<III", 108, 1, 1) + bytes(96)
+ERSPAN_III = b"\x20\x0a\0\x64\0\1\xe2\x40\0\1"
+NFLOG = 239
+NSH = b"\x0f\xc6\1"
+
+
+def ether(kind=None):
     """Return the layer with addresses, because scapy would otherwise resolve them over the network."""
-    return scapy.Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    more = {} if kind is None else {"type": kind}
+    return scapy.Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02", **more)
+
+
+def gre(kind, number=0):
+    """Return GRE in IP, with a sequence number if ``number`` is not 0."""
+    return ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / scapy.GRE(proto=kind, seqnum_present=number)
+
+
+def udp(port):
+    return ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / scapy.UDP(sport=50_000, dport=port)
+
+
+def gtp(flags, optional):
+    """Return a GTP-U header; scapy computes no lengths of raw bytes, so the length is not correct."""
+    return scapy.Raw(struct.pack(">BBHI", flags, 255, 0x100, 7) + optional)
+
+
+def nflog(packet, order):
+    """Return NFLOG attributes around a packet: its protocol and hook, its interface, its prefix, and the packet."""
+    attributes = ((1, b"\x08\0\2\0"), (5, b"\0\0\0\x0a"), (10, b"pulsar\0"), (9, packet))
+    texts = (struct.pack(order + "HH", 4 + len(text), kind) + text + bytes(-len(text) & 3) for kind, text in attributes)
+    return b"\x02\0\0\x64" + b"".join(texts)
 
 
 def ip4(there, **more):
@@ -75,12 +107,55 @@ WRAPS = {
     ),
     "geneve": (
         1,
-        lambda there: ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x6558, vni=5)
+        lambda there: udp(6081) / geneve.GENEVE(proto=0x6558, vni=5)
         / ether() / ip4(there),
     ),
     "geneve with ip": (
         1,
-        lambda there: ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x0800) / ip4(there),
+        lambda there: udp(6081) / geneve.GENEVE(proto=0x0800) / ip4(there),
+    ),
+    "vn-tag": (1, lambda there: ether(0x8926) / scapy.Raw(b"\x80\1\0\2\x08\0") / ip4(there)),
+    "e-tag": (1, lambda there: ether(0x893F) / scapy.Raw(b"\0\1\0\2\0\0\x08\0") / ip4(there)),
+    "cisco metadata": (1, lambda there: ether(0x8909) / scapy.Raw(b"\1\1\0\1\0\2\x08\0") / ip4(there)),
+    "pktap": (258, lambda there: scapy.Raw(PKTAP) / ether() / ip4(there)),
+    "pktap, raw": (258, lambda there: scapy.Raw(struct.pack("<III", 156, 1, 12) + bytes(144)) / ip6(there)),
+    "nflog": (239, lambda there: scapy.Raw(b"<") / ip4(there)),
+    "nflog, big": (239, lambda there: scapy.Raw(b">") / ip6(there)),
+    "ppp": (9, lambda there: scapy.Raw(b"\0\x21") / ip4(there)),
+    "ppp in hdlc": (9, lambda there: scapy.Raw(b"\xff\3\0\x57") / ip6(there)),
+    "ppp, compressed": (9, lambda there: scapy.Raw(b"\x21") / ip4(there)),
+    "ppp, mpls": (9, lambda there: scapy.Raw(b"\2\x81") / mpls.MPLS(s=1, label=4) / ip4(there)),
+    "ppp with direction": (204, lambda there: scapy.Raw(bytes([there]) + b"\xff\3\0\x21") / ip4(there)),
+    "cisco hdlc": (104, lambda there: scapy.Raw(b"\x0f\0\x08\0") / ip4(there)),
+    "erspan 1": (1, lambda there: gre(0x88BE) / ether() / ip4(there)),
+    "erspan 2": (1, lambda there: gre(0x88BE, number=1) / scapy.Raw(b"\x10\x0a\0\x64\0\0\0\5") / ether() / ip4(there)),
+    "erspan 3": (1, lambda there: gre(0x22EB, number=1) / scapy.Raw(ERSPAN_III + b"\0\0") / ether() / ip4(there)),
+    "erspan 3, sub-header": (
+        1,
+        lambda there: gre(0x22EB, number=1) / scapy.Raw(ERSPAN_III + b"\0\1" + bytes(8)) / ether() / ip6(there),
+    ),
+    "erspan 3, vlan": (
+        1,
+        lambda there: gre(0x22EB, number=1) / scapy.Raw(ERSPAN_III + b"\0\0") / ether() / scapy.Dot1Q() / ip4(there),
+    ),
+    "erspan 3, ip": (1, lambda there: gre(0x22EB, number=1) / scapy.Raw(ERSPAN_III + b"\x08\0") / ip4(there)),
+    "vxlan-gpe": (1, lambda there: udp(4790) / scapy.Raw(b"\x0c\0\0\3\0\0\x2a\0") / ether() / ip4(there)),
+    "vxlan-gpe with ip": (1, lambda there: udp(4790) / scapy.Raw(b"\x0c\0\0\1\0\0\x2a\0") / ip4(there)),
+    "vxlan-gpe with nsh": (
+        1,
+        lambda there: udp(4790) / scapy.Raw(b"\x0c\0\0\4\0\0\x2a\0" + NSH + b"\3\0\0\1\xff" + bytes(16))
+        / ether() / ip4(there),
+    ),
+    "gtp-u": (1, lambda there: udp(2152) / gtp(0x30, b"") / ip4(there)),
+    "gtp-u with number": (1, lambda there: udp(2152) / gtp(0x32, b"\0\1\0\0") / ip6(there)),
+    "gtp-u with extensions": (
+        1,
+        lambda there: udp(2152) / gtp(0x34, b"\0\0\0\x85" + b"\1\0\1\xc0" + b"\1\0\0\0") / ip4(there),
+    ),
+    "pptp": (
+        1,
+        lambda there: ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8", proto=47)
+        / scapy.Raw(b"\x30\x81\x88\x0b\0\x40\0\1\0\0\0\1\0\0\0\1\xff\3\0\x21") / ip4(there),
     ),
 }  # fmt: skip
 
@@ -103,6 +178,8 @@ def tcp(there, seq, flags, data):
 
 def packets(wraps, w, link):
     datas = [bytes(wraps(there) / tcp(there, seq, flags, data)) for there, seq, flags, data in conversation(w)]
+    if link == NFLOG:
+        datas = [nflog(data[1:], data[:1].decode()) for data in datas]
     return [Packet(number, number, link, data, len(data)) for number, data in enumerate(datas, 1)]
 
 
@@ -115,6 +192,17 @@ def test_every_encapsulation_gives_the_same_frames(w, name):
     assert frames[0].stream.client[0] in ("10.1.1.1", "fd00::1")
     assert {frame.stream.number for frame in frames} == {0}
     assert notes == []
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_every_encapsulation_contains_the_segments_of_tshark(w, tmp_path):
+    path = tmp_path / "all.pcapng"
+    # tshark reads NFLOG only in its own byte order, and no IP packets in ERSPAN type III.
+    known = [wraps for name, wraps in WRAPS.items() if name not in ("nflog, big", "erspan 3, ip")]
+    path.write_bytes(w.file([one for link, wraps in known for one in packets(wraps, w, link)]).getvalue())
+    command = ["tshark", "-n", "-r", str(path), "-d", "tcp.port==6650,data", "-T", "fields", "-e", "tcp.payload"]
+    payloads = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert payloads == [data.hex() for _ in known for _, _, _, data in conversation(w)]
 
 
 def test_a_packet_captured_inside_and_outside_its_tunnel_counts_once(w):

@@ -41,6 +41,8 @@ def apply_note(
     capture.packets = max(capture.packets, note.packet)
     capture.damaged |= note.kind == "file"
     capture.cut |= note.kind == "snaplen"
+    if note.kind == "unread":
+        capture.unread.append(note.text)
     if note.stream is not None and note.stream.kind in ("pulsar", "unknown"):
         _count_gap(capture, note)
     if connection is not None and note.kind in OPENING:

@@ -242,6 +242,15 @@ class ConnectionTracker:
             connection.record.doubts.add(word)
         return connection.record.stream
 
+    def add_doubt(self, word: str) -> None:
+        """Add a doubt to the records of all connections and hosts."""
+        for connection in self._table:
+            connection.record.doubts.add(word)
+            for exchange in connection.exchanges.values():
+                exchange.doubts.add(word)
+        for host in self._hosts.records.values():
+            host.doubts.add(word)
+
     def doubts_of(self, stream: int) -> set[str]:
         """Return a copy of the doubts of a connection."""
         connection = self._table.get(stream)

@@ -251,6 +251,8 @@ class CaptureRecord:
     """Whether packets are truncated by a snap length."""
     unfinished: int = 0
     """Frames truncated by the end of their connection or of the capture."""
+    unread: list[str] = field(default_factory=list)
+    """Packets that were not decoded, for each file and reason."""
     damaged: bool = False
     """Whether a file is truncated."""
     resyncs: int = 0

@@ -15,6 +15,7 @@ DOUBTS: Final[dict[str, str]] = {
     "start": "events before the capture, or before the retained data, are unknown",
     "end": "events after the end of the capture are unknown",
     "cut": "packets were truncated by the snap length",
+    "unread": "packets of the capture were not decoded",
     "one_way": "only one direction of the connection is in the capture",
     "weak_sync": "frames of the connection were found by search after a gap",
     "evicted": "some older data was evicted to limit memory",

@@ -12,7 +12,7 @@ __all__ = ["NO_CURSOR", "backlog_of", "doubt_of", "entries_after_cursor", "share
 
 NO_CURSOR: Final = "no frame shows the cursor position"
 
-_UNRELIABLE: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
+_UNRELIABLE: Final = ("gap", "cut", "unread", "one_way", "weak_sync", "evicted", "start")
 """Doubts that make a count unreliable."""
 
 

@@ -11,6 +11,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
         ({"midstream": 2}, "2 connections that began earlier"),
         ({"one_way": 1}, "1 connection with only one direction"),
         ({"cut": True}, "snap length"),
+        ({"unread": ["3 packets not decoded: the link type PPI (192) is not supported"]}, "link type PPI (192)"),
         ({"damaged": True}, "truncated or damaged"),
         ({"unfinished": 1}, "1 incomplete frame"),
         ({"evicted": {"host": 3}}, "3 host records evicted"),

@@ -15,6 +15,7 @@ from pcli.codec.capture import NOTE_KINDS, PcapngWriter, ReadOptions, connection
 from pcli.codec.capture.packets import LEFT_OUT, Packet
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.reading import Reader, capture_reader, read_places, tcp_segments, window_decoder
+from pcli.spark.columnar.reading.window_frames import WindowFrames
 from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
 from tests.step_budget import step_budget
 
@@ -125,6 +126,18 @@ def test_the_work_for_each_packet_of_foreign_traffic_is_limited(both, eager, tal
         both.same([both.pcap([(one.time_ns, one.data, one.wire_length) for one in packets])], size)
 
 
+def test_packets_of_unknown_link_types_and_cut_headers_are_counted(both, eager):
+    _, packets = both.wrapped(both.talk(random.Random(5), 100), "ethernet")
+    file = io.BytesIO()
+    writer = PcapngWriter(file)
+    for number, (time_ns, data, wire) in enumerate(packets):
+        link, data = [(1, data), (127, data), (1, data[: number % 40]), (258, data)][number % 4]
+        writer.packet(Packet(number, time_ns, link, data, wire))
+    for size in (1, 5000, WHOLE):
+        notes = [row for row in both.same([file.getvalue()] * 2, size) if row[0] == "Note" and "unread" in row]
+        assert len(notes) == 6
+
+
 def test_packets_without_tcp(both):
     assert both.same([both.pcap([(number, bytes(60), 60) for number in range(100)])], WHOLE) == []
 
@@ -163,6 +176,7 @@ def test_a_reader_continues_from_the_state_of_another(both):
         rows += both.taken(carried, both.pcap(packets[at : at + 150], link))
         state = both.pickled(carried)
     last = both.reader_of(state)
+    rows += both.places_rows(WindowFrames().places()[0], [(0, note) for note in last.unread("part 0")])
     assert rows + both.places_rows(last.end(), last.notes) == results
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pcli.codec.capture import CapturedFrame, Note, PcapngWriter, ReadOptions, read_capture
+from pcli.codec.capture import CapturedFrame, Note, Packet, PcapngWriter, ReadOptions, read_capture
 from pcli.codec.capture.frames import Stream, StreamEnd
 from pcli.codec.capture.reading import opened
 from pcli.codec.proto import pb
@@ -33,6 +33,7 @@ from pcli.spark.columnar.split_merge import (
     merge_splits,
     reader_state,
     reread_split,
+    with_file_notes,
 )
 from pcli.spark.columnar.split_merge.connection_chains import ChainResult, RereadResult
 from pcli.spark.columnar.split_merge.merge_results import MergedSplits
@@ -112,6 +113,8 @@ def apart(
         for note in piece.notes:
             reader.note(note)
         edges.append(pickle.loads(pickle.dumps(reader.close())))
+    parts = [piece.part for piece in pieces]
+    edges = with_file_notes(edges, parts, [""] * len(parts))
     context = context_of(options, edges, earlier, [kept])
     keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {key: [] for key in earlier.connections}
     for index, one in enumerate(edges):
@@ -130,7 +133,7 @@ def apart(
             mine = [order for order in again if order.split == split]
             for done in pickle.loads(pickle.dumps(reread_split(mine, context, pieces[split].records))):
                 reread[done.key][split] = done
-    merged_splits = merge_splits(context, edges, [piece.part for piece in pieces], list(chained.values()), earlier)
+    merged_splits = merge_splits(context, edges, parts, list(chained.values()), earlier)
     starts = {stream.opening[0]: stream.number for stream in merged_splits.streams}
     states = [pickle.loads(state) for one in chained.values() for state in one.states if state]
     for one in states:
@@ -335,6 +338,14 @@ def test_a_split_misled_by_frames_in_payloads_is_read_again() -> None:
 def test_ordinary_traffic_is_not_read_again() -> None:
     storm = Storm(5, 3000, {"hostile": 0, "midstream": 0, "plain": 0, "close": 0, "big": 0})
     assert check([storm.capture()], itertools.repeat(250)) == 0
+
+
+def test_packets_of_unknown_link_types_are_counted_in_all_splits() -> None:
+    file = io.BytesIO()
+    writer = PcapngWriter(file)
+    for number, data in enumerate(Storm(3, 100, {}).packets):
+        writer.packet(Packet(number, number, 127 if number % 3 else 1, data, len(data)))
+    check([file.getvalue()] * 2, sizes(1, 20))
 
 
 def test_parts_of_a_recording_and_a_damaged_one(small_captures: Path) -> None:

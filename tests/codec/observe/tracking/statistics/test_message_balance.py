@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pcli.codec.capture import Note
 from pcli.codec.observe.tracking.statistics.message_balance import Balance, balances
 from pcli.codec.proto import pb
 from tests.codec.observe.tracking.statistics.test_topic_statistics import SHORT, names, of_the_broker, tracked
@@ -49,6 +50,18 @@ def test_batches_redeliveries_and_acknowledgements(make_scene: Any) -> None:
         "": {"sent": 9, "stored": 9},
         "s": {"stored": 9, "delivered": 9, "redelivered": 5, "acknowledged": 6, "remaining": 3},
     }
+
+
+def test_packets_that_were_not_decoded_make_all_values_unknown(make_scene: Any) -> None:
+    play = make_scene()
+    source = play.actor()
+    source.producer()
+    subscribed(play)
+    source.publish(0)
+    play.tracker.note(Note("unread", "3 packets not decoded", 99, source="a.pcap"))
+    for one in of(play):
+        assert set(one.values.values()) == {None}
+        assert set(one.reasons.values()) == {"packets of the capture were not decoded"}
 
 
 def test_a_partly_acknowledged_batch(make_scene: Any) -> None:
