@@ -9,7 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from pcli.codec.capture.frames import START, Stream
 from pcli.codec.capture.resync import Budget, Search
@@ -29,6 +29,7 @@ __all__ = [
     "Direction",
     "IncompleteFrame",
     "QueuedSegment",
+    "Retransmission",
 ]
 
 SLOW: Final = -1
@@ -69,6 +70,18 @@ class IncompleteFrame:
         self.problems: list[Problem] = []
 
 
+class Retransmission(NamedTuple):
+    """A segment that was sent more than once."""
+
+    seq: int
+    """Sequence number of its first byte."""
+    size: int
+    first_ns: int
+    """Time of its first retransmission."""
+    last_ns: int
+    """Time of its last retransmission."""
+
+
 class Direction:
     """One direction of a connection."""
 
@@ -95,6 +108,7 @@ class Direction:
         "partial",
         "peer",
         "pending_problems",
+        "resent",
         "run",
         "search",
         "seen",
@@ -124,6 +138,8 @@ class Direction:
         """The packet with the FIN; 0 if there is none, or if a reset ended the direction."""
         self.ack = -1
         """The last acknowledgement number from this side, in the peer's sequence space; -1 if none."""
+        self.resent: Retransmission | None = None
+        """The last segment that was retransmitted; None if there is none."""
         self.held: list[QueuedSegment] = []
         """Segments queued after a gap, by offset, without overlaps."""
         self.held_bytes = 0

@@ -37,6 +37,7 @@ NOTE_KINDS: dict[str, str] = {
     "resync": "the position at which a search found the next frame",
     "snaplen": "packets are truncated; this is reported once per file",
     "tls": "a stream of TLS",
+    "unacknowledged": "the last bytes of a direction were retransmitted and never acknowledged by the peer's TCP",
     "unread": "packets of a file that were not decoded: their link type is unknown, or they end inside their headers",
 }
 """Every kind of note, with its meaning."""

@@ -13,7 +13,8 @@ Rules of this file
    while for late packets and then removed.
 5. The end of a connection is reported after all its bytes. A reset waits for the bytes that the other side sent before
    it received the reset, but only until the next connection begins, which may be a reconnection.
-6. This is the slow path, which takes a few microseconds per packet. ``fast_path`` forwards only unusual packets.
+6. If the first bytes that the peer has not acknowledged were retransmitted more than once, these bytes did not arrive.
+7. This is the slow path, which takes a few microseconds per packet. ``fast_path`` forwards only unusual packets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Container
 from typing import Final
 
 from pcli.codec.capture.connections import NEVER, Table
-from pcli.codec.capture.flows import IGNORE, SKIP, SLOW, SYNC, Connection, Direction, QueuedSegment
+from pcli.codec.capture.flows import IGNORE, SKIP, SLOW, SYNC, Connection, Direction, QueuedSegment, Retransmission
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import RESYNC
 from pcli.codec.capture.output import Output
@@ -49,6 +50,10 @@ MAX_HELD_ONE_SIDED: Final = 64
 _FAR_BACK: Final = -(1 << 28)
 _FAR_AHEAD: Final = 1 << 30
 """Limits of a jump in sequence numbers. A larger jump indicates a different connection whose SYN the capture lacks."""
+
+_RETRANSMISSION_NS: Final = 100_000_000
+"""Minimum time between retransmissions that a timeout caused. The copies of a packet that was captured twice follow
+each other within milliseconds; the minimum timeout of common systems is 200 ms."""
 
 _MASK: Final = 0xFFFFFFFF
 
@@ -125,6 +130,7 @@ class TcpReassembly:
         if distance < 0:
             if size == 1:
                 return offset  # keep-alive: one arbitrary byte before the next byte
+            _note_resent(direction, segment.seq, size, time_ns)
             if start < end:
                 self._compare_old(direction, offset, data, start, end, packet)
             if size <= -distance:
@@ -378,12 +384,25 @@ class TcpReassembly:
         connection.finished = True
         self._deliver(connection, packet, (connection.there, connection.back))
         for direction in (connection.there, connection.back):
+            self._check_acknowledged(direction, packet)
             self.extractor.finish(direction, packet, reason)
             direction.next = SLOW
             direction.held.clear()
             direction.held_bytes = 0
         self.closing.pop(connection, None)
         self.output.end(connection)
+
+    def _check_acknowledged(self, direction: Direction, packet: int) -> None:
+        """Report the last bytes of a direction if their retransmissions show that they did not arrive (rule 6)."""
+        resent, ack = direction.resent, direction.peer.ack
+        if resent is None or ack < 0 or direction.mode == SKIP or direction.stream.kind != "pulsar":
+            return
+        lost = resent.seq + resent.size - ack & _MASK
+        if 0 < lost < _FAR_AHEAD and resent.last_ns - resent.first_ns >= _RETRANSMISSION_NS:
+            offset = direction.offset + signed_distance(ack - direction.base - direction.offset)
+            size = direction.offset - offset
+            text = f"the last {size} bytes were retransmitted but never acknowledged by TCP: they did not arrive"
+            self.output.note(direction, "unacknowledged", text, packet, offset, size)
 
     def _set_timer(self, connection: Connection, packet: int) -> None:
         """Set the packet at which the connection must be processed again."""
@@ -413,6 +432,13 @@ class TcpReassembly:
         for connection in list(self.table.living):
             self._finish(connection, packet, "the connection ends" if connection.closing >= 0 else "the capture ends")
             self.table.forget(connection)
+
+
+def _note_resent(direction: Direction, seq: int, size: int, time_ns: int) -> None:
+    """Record the retransmission of a segment."""
+    before = direction.resent
+    first_ns = before.first_ns if before is not None and before.seq == seq else time_ns
+    direction.resent = Retransmission(seq, size, first_ns, time_ns)
 
 
 def _offset(queued: QueuedSegment) -> int:

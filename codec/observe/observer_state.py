@@ -76,6 +76,10 @@ class ObservedFrame(Protocol):
         """Length of the whole frame in bytes according to its length prefix."""
 
     @property
+    def offset(self) -> int:
+        """Start of the frame in its direction of the stream."""
+
+    @property
     def missing(self) -> int:
         """Number of bytes that ``data`` lacks according to the length prefix."""
 

@@ -29,6 +29,7 @@ class LooseFrame(Frame):
     __slots__ = ("from_client", "number")
 
     packet = 0
+    offset = 0
     time_ns = 0
     stream = _NOWHERE
     sync = "start"

@@ -4,12 +4,13 @@
 
 The broker does not respond to an ACK without a request id. If such an ACK is lost, nothing reports the loss until the
 message is redelivered. If acknowledgement receipts are enabled with `isAckReceiptEnabled`, and always in transactions,
-the broker responds to each ACK. There are three cases:
+the broker responds to each ACK. There are four cases:
 
 - *unanswered*: an ACK requested a response, and none arrived before the connection ended or the consumer was closed.
 - *back again*: a message was delivered again although an ACK covered it. The broker did not receive the ACK, or it
   lost the acknowledgement because the cursor was not stored yet or had more gaps than
   `managedLedgerMaxUnackedRangesToPersist`.
+- *not delivered*: TCP retransmitted the ACKs, and the broker's host never acknowledged them.
 - *the name of an error*: the broker refused the ACK, for example because of a transaction conflict.
 
 ## On the wire
@@ -50,6 +51,7 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     why_unsure,
 )
+from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of
 from pcli.codec.observe.rules.reconnect_causes import cause_of_loss
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
@@ -103,9 +105,10 @@ _LATE_NS: Final = 1_000_000_000
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return findings for all three cases."""
+    """Return findings for all four cases."""
     yield from _unanswered(consumer, moment)
-    yield from _back(consumer)
+    yield from _back(consumer, moment)
+    yield from _not_delivered(consumer, moment)
     subject = consumer_subject(consumer)
     for error, seen in consumer.acks_failed.items():
         yield Finding(
@@ -135,16 +138,18 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     if until - seen.last_ns < _LATE_NS and not broke:
         return
     doubts = consumer.doubts - {"start"}
+    loss = loss_of(moment, session.stream, seen.frames[0] if seen.frames else 0)
+    cause, delivered = loss or (_IN_GAP if GAPS & doubts else _BROKE if broke else _NO_RESPONSE, "")
     yield Finding(
         "ack-lost",
         "warning",
         certainty(doubts, "certain" if broke else "likely"),
-        _IN_GAP if GAPS & doubts else _BROKE if broke else _NO_RESPONSE,
+        cause,
         consumer_subject(consumer),
         f"{count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} requested a response and received "
         "none "
         f"in the {span(until - seen.last_ns)} until {'the connection ended' if broke else 'the end'} "
-        f"({frames_text(seen.frames)}).",
+        f"({frames_text(seen.frames)}).{delivered}",
         seen.first_ns,
         seen.frames,
         "An ACK_RESPONSE with the request id would disprove the finding; there is none." + why_unsure(doubts),
@@ -154,19 +159,45 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     )
 
 
-def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
+def _not_delivered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+    """Yield a finding for the last ACKs of a session if TCP did not deliver them and no other finding reports this."""
+    frame = consumer.last_ack_frame
+    loss = loss_of(moment, connection_at(consumer, frame), frame)
+    if loss is None or consumer.acks_unanswered.count or "lost" in consumer.acked_but_back:
+        return
+    cause, delivered = loss
+    yield Finding(
+        "ack-lost",
+        "warning",
+        "certain",
+        cause,
+        consumer_subject(consumer),
+        f"The last acknowledgements of {about_consumer(consumer)} had no effect.{delivered}",
+        consumer.last_ack_ns,
+        [frame],
+        "An acknowledgement of these bytes by TCP would disprove the finding; there is none.",
+        f"The broker redelivers the messages: make the application tolerate duplicates. {ADVICE}",
+        "not-delivered",
+    )
+
+
+def _back(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     doubts = consumer.doubts - EDGES
     for why, seen in consumer.acked_but_back.items():
+        frame = seen.frames[0] if seen.frames else 0
+        loss = loss_of(moment, connection_at(consumer, frame), frame)
+        ends = cause_of_loss(consumer.ends).culprit
+        cause, delivered = loss or (_NOT_STORED._replace(culprit=ends) if why == "lost" else _NOT_STORED, "")
         yield Finding(
             "ack-lost",
             "warning",
             certainty(doubts, "likely"),
-            _NOT_STORED._replace(culprit=cause_of_loss(consumer.ends).culprit) if why == "lost" else _NOT_STORED,
+            cause,
             consumer_subject(consumer),
             f"{count_of(seen.count, 'message')} that {about_consumer(consumer)} had acknowledged "
             f"{'was' if seen.count == 1 else 'were'} redelivered {_AFTER.get(why, 'without a reconnect or a seek')}"
             f"{first_of(seen)} ({frames_text(seen.frames)}): the broker had not received or not stored the "
-            f"{'ACK' if seen.count == 1 else 'ACKs'}.",
+            f"{'ACK' if seen.count == 1 else 'ACKs'}.{delivered}",
             seen.first_ns,
             seen.frames,
             "A SEEK between the ACK and the delivery would disprove the finding; there is none." + why_unsure(doubts),
@@ -179,7 +210,7 @@ def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
 RULE = Rule(
     name="ack-lost",
     group="consumer",
-    facts=("acks_unanswered", "acked_but_back", "acks_failed", "ends", "session"),
+    facts=("acks_unanswered", "acked_but_back", "acks_failed", "ends", "session", "connections", "last_ack_ns"),
     title="acknowledgements that were unanswered or refused, or that did not prevent a redelivery",
     issue="apache/pulsar#23262",
     evaluate=evaluate,

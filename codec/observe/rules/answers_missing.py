@@ -33,9 +33,11 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import GAPS, certainty, count_of, span, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, span, why_unsure
+from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.rules.slow_answers import TIMEOUT_NS
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
+from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["RULE", "evaluate"]
 
@@ -59,37 +61,42 @@ _OVERTAKEN_NS: Final = 5_000_000_000
 """Minimum waiting time in nanoseconds if a later request of the same type was answered."""
 
 
-def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(exchange: ExchangeRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for missing responses, duplicate responses, and responses without a request."""
     if exchange.type in _OTHER_RULES or (exchange.type == "CONNECT" and "end" not in exchange.doubts):
         return  # broker-unavailable reports connections that ended without a response to CONNECT
     bound = _OVERTAKEN_NS if exchange.overtaken else _WAIT_NS
     if exchange.unanswered.count and exchange.waited_ns >= bound and "one_way" not in exchange.doubts:
-        yield _missing(exchange)
+        yield _missing(exchange, moment)
     if exchange.answered_twice.count and not GAPS.intersection(exchange.doubts):
         yield _too_many(exchange, "twice")
     if exchange.unasked.count > 0 and not exchange.doubts - {"end"}:
         yield _too_many(exchange, "unasked")
 
 
-def _missing(exchange: ExchangeRecord) -> Finding:
+def _missing(exchange: ExchangeRecord, moment: Moment) -> Finding:
     missing = exchange.unanswered
     later = ", although later requests were answered" if exchange.overtaken else ""
     given_up = exchange.waited_ns >= TIMEOUT_NS or exchange.overtaken
     in_gap = GAPS.intersection(exchange.doubts)
+    by_client = BY_NAME[exchange.type].sender != "broker"
+    loss = loss_of(moment, exchange.stream, missing.frames[0] if missing.frames else 0, from_client=by_client)
+    cause, delivered = loss or (_IN_GAP if in_gap else _NO_RESPONSE, "")
     return Finding(
         "answers-missing",
         "note" if in_gap else "error" if given_up else "warning",
-        certainty(exchange.doubts),
-        _IN_GAP if in_gap else _NO_RESPONSE,
+        certainty(exchange.doubts - EDGES if loss else exchange.doubts),
+        cause,
         exchange_subject(exchange),
         f"{missing.count} of {count_of(exchange.asked, f'{exchange.type} request')} on connection {exchange.stream} "
-        f"received no response; the oldest request has been waiting for {span(exchange.waited_ns)}{later}.",
+        f"received no response; the oldest request has been waiting for {span(exchange.waited_ns)}{later}.{delivered}",
         missing.first_ns,
         missing.frames,
         "A response with the same request id after these frames would disprove the finding; there is none."
         + why_unsure(exchange.doubts),
-        "Search the broker's log at the time of the request. A client stops waiting after 30 s and repeats the "
+        ADVICE
+        if loss
+        else "Search the broker's log at the time of the request. A client stops waiting after 30 s and repeats the "
         "request.",
         "missing",
         count=missing.count,

@@ -30,7 +30,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import host_subject, place
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import at, certainty, count_of, error_message, span, when, why_unsure
+from pcli.codec.observe.rules.finding_text import at, certainty, count_of, error_message, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import HostRecord, Outage
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
@@ -44,6 +44,13 @@ _BROKER: Final = Cause(
         "a network failure",
     ),
     "The broker's log, and whether its process was restarted.",
+)
+
+_MUTE: Final = Cause(
+    "broker",
+    "likely",
+    ("another program, or a load balancer, that accepts the connections",),
+    "Which process listens on the port, and its log.",
 )
 
 
@@ -65,19 +72,20 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
             (outage.not_ready, "lookup", f"refused ({error_message(outage.not_ready.sample).rstrip('.')})"),
             (outage.lost, "connection", "lost"),
             (outage.refused, "connection", f"refused (first in {outage.refused.sample})"),
-            (outage.unanswered, "connection", "closed without a response"),
+            (outage.unanswered, "connection", "closed because CONNECT had no response"),
         )
         if seen.count
     ]
-    lasted = span((outage.until_ns if over else moment.now_ns) - outage.since_ns)
-    until = f"until {at(outage.until_frame)}" if over else f"since {when(moment, outage.since_ns)}"
+    now_ns = max(moment.now_ns, outage.lost.last_ns, outage.refused.last_ns, outage.unanswered.last_ns)
+    lasted = span((outage.until_ns if over else now_ns) - outage.since_ns)
+    until = at(outage.until_frame) if over else "the end" if moment.over else "now"
     return Finding(
         "broker-unavailable",
         "warning" if over else "error",
         certainty(doubts),
-        _BROKER,
+        _BROKER if outage.lost.count or outage.refused.count or outage.not_ready.count else _MUTE,
         host_subject(host),
-        f"Server {place(host.server)} was not available to client {host.client} for {lasted}, {until}: "
+        f"Server {place(host.server)} was not available to client {host.client} for {lasted}, until {until}: "
         f"{', '.join(events)}.",
         outage.since_ns,
         [*outage.not_ready.frames[:2], *outage.lost.frames, *outage.unanswered.frames, outage.until_frame],

@@ -32,6 +32,7 @@ from typing import Final
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, how_long, stop_of, waiting
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
+    EDGES,
     about_consumer,
     at,
     certainty,
@@ -40,6 +41,7 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     why_unsure,
 )
+from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
@@ -67,6 +69,10 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = doubts_of(consumer)
     others = () if consumer.type in ("Exclusive", "Failover") else (_OTHER_CONSUMER,)
+    permits_lost = consumer.permits.unspent >= consumer.permits.balance
+    flow = consumer.permits.last_flow_frame if permits_lost else 0
+    loss = None if stop.over_frame else loss_of(moment, connection_at(consumer, flow), flow)
+    cause, delivered = loss or (Cause("broker", "possible", _ALTERNATIVES + others, _DECIDE), "")
     permits = count_of(consumer.permits.balance, "permit")
     left = waiting(consumer)
     backlog = "at least " + count_of(left, "entry", "entries") if left else "entries"
@@ -81,15 +87,17 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "dispatcher-silent",
         "warning" if stop.over_frame else "error",
-        certainty(doubts, "likely"),
-        Cause("broker", "possible", _ALTERNATIVES + others, _DECIDE),
+        certainty(doubts - EDGES) if loss else certainty(doubts, "likely"),
+        cause,
         consumer_subject(consumer),
-        what,
+        what + delivered,
         stop.since_ns,
         [stop.frame, stop.over_frame, consumer.permits.last_flow_frame, consumer.last_message_frame],
         "A MESSAGE to this consumer in that time would disprove the finding; there is none." + why_unsure(doubts),
-        "Run `topics stats` and `stats-internal` while the problem lasts, and search the broker's log for failed reads "
-        "before you unload the topic.",
+        ADVICE
+        if loss
+        else "Run `topics stats` and `stats-internal` while the problem lasts, and search the broker's log for failed "
+        "reads before you unload the topic.",
         until_ns=stop.until_ns,
     )
 
@@ -97,7 +105,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 RULE = Rule(
     name="dispatcher-silent",
     group="consumer",
-    facts=("silent", "active", "permits.balance", "session", *FACTS),
+    facts=("silent", "active", "permits.balance", "permits.unspent", "session", "connections", *FACTS),
     title="a consumer that has permits and a backlog but receives nothing from the broker",
     issue="apache/pulsar#26164",
     evaluate=evaluate,

@@ -2,9 +2,9 @@
 
 ## What it means
 
-Both sides send a PING every 30 seconds (keepAliveIntervalSeconds). If a side has received nothing since its last PING
-when its next PING is due, it closes the connection. An unresponsive peer is therefore disconnected 30 to 60 seconds
-after its last byte.
+Both sides send a PING every 30 seconds (keepAliveIntervalSeconds); the Rust and Node clients send one every 60 seconds.
+If a side has received nothing since its last PING when its next PING is due, it closes the connection. An unresponsive
+peer is therefore disconnected one to two intervals after its last byte.
 
 ## On the wire
 
@@ -12,10 +12,10 @@ A PING, and no frame from the other side before the side that sent the PING send
 
 ## What would disprove it
 
-Any frame from the silent side after the PING, not only a PONG. Check the TCP packets from the silent side: if they
-still acknowledge data, the host is up but the process hangs; if there are no packets, the network lost them. If the
-capture has gaps, frames from the silent side may be missing. If the capture has only one direction, nothing is
-reported.
+Any frame from the silent side after the PING, not only a PONG. If TCP acknowledged the PING, it reached the host: the
+process hangs, or the network lost its packets. If the PING was retransmitted and never acknowledged, the network lost
+it. If the capture has gaps, frames from the silent side may be missing. If the capture has only one direction, nothing
+is reported.
 
 ## What to do
 
@@ -34,24 +34,25 @@ from collections.abc import Iterator
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, at, certainty, span, why_unsure
+from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "evaluate"]
 
 
 def _cause(silent: str, *, in_gap: bool) -> Cause:
-    """Return the cause of the missing response: the silent side, or the capture if it has a gap."""
+    """Return the cause of the missing response to a PING that arrived: the silent side, or a gap in the capture."""
     if in_gap:
         return Cause("capture", "possible", (f"a {silent} that sent nothing",), "A capture without gaps.")
     return Cause(
         silent,
         "likely",
-        ("a network that lost the packets",),
-        f"TCP packets from the {silent} after the PING: if they acknowledge it, the process hangs.",
+        (f"a network that lost the packets of the {silent}",),
+        f"A capture on the host of the {silent}.",
     )
 
 
-def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding against the silent side if the side with an unanswered PING closed the connection."""
     if record.end != "keep_alive" or "one_way" in record.doubts:
         return
@@ -59,20 +60,23 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     frame, time_ns = record.ping_open[by_client]
     asker, silent = ("client", "broker") if by_client else ("broker", "client")
     in_gap = GAPS.intersection(record.doubts)
+    loss = loss_of(moment, record.stream, frame, from_client=by_client)
+    cause, delivered = loss or (_cause(silent, in_gap=bool(in_gap)), "")
     yield Finding(
         "keep-alive-missed",
         "note" if in_gap else "error",
         certainty(record.doubts - {"start"}),
-        _cause(silent, in_gap=bool(in_gap)),
+        cause,
         connection_subject(record),
         f"The {asker} closed {about_connection(record)} {span(record.ended_ns - time_ns)} after its PING in "
-        f"{at(frame)}, because the {silent} had sent nothing since.",
+        f"{at(frame)}, because the {silent} had sent nothing since.{delivered}",
         time_ns,
         [frame, record.last_frame],
-        f"Any frame from the {silent} after the PING would disprove the finding; there is none. If packets from the "
-        f"{silent} still acknowledge data, the process hangs; otherwise the network lost the packets."
+        f"Any frame from the {silent} after the PING would disprove the finding; there is none."
         + why_unsure(record.doubts),
-        f"Check the {silent} at that time for a long garbage collection pause or a frozen container, and "
+        ADVICE
+        if loss
+        else f"Check the {silent} at that time for a long garbage collection pause or a frozen container, and "
         "check whether the network drops idle connections.",
     )
 

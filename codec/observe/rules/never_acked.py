@@ -45,6 +45,7 @@ from pcli.codec.observe.rules.finding_text import (
     when,
     why_unsure,
 )
+from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
@@ -83,22 +84,27 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         compared = f"the slowest acknowledgement of the consumer took {span(slowest)}"
     elif consumer.last_ack_frame:
         compared = f"the last ACK of the consumer is {at(consumer.last_ack_frame)}"
+    lost = kept.frames[0] if kept.frames else 0
+    loss = loss_of(moment, connection_at(consumer, lost), lost, from_client=False)
+    cause, delivered = loss or (_NOT_ACKNOWLEDGED, "")
     oldest = f" ({printable(kept.sample)})" if kept.sample else ""
     since = when(moment, consumer.never_acked_oldest_ns) if here else f"{span(age)} before {left(consumer)}"
     yield Finding(
         "never-acked",
         "warning" if age > slowest + (moment.value(_AGE) if here else 0) else "note",
-        certainty(doubts),
-        _NOT_ACKNOWLEDGED,
+        certainty(doubts - EDGES if loss else doubts),
+        cause,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} {'holds' if here else 'left'} {count_of(kept.count, 'unacknowledged message')}; "
-        f"the oldest{oldest} was delivered {since}; {compared}.",
+        f"the oldest{oldest} was delivered {since}; {compared}.{delivered}",
         consumer.never_acked_oldest_ns,
         [*kept.frames, consumer.last_ack_frame],
         f"An ACK after their last delivery would disprove the finding; there is none in the observed {span(age)}."
         + why_unsure(doubts),
-        "`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the "
-        "oldest message.",
+        ADVICE
+        if loss
+        else "`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of "
+        "the oldest message.",
         count=kept.count,
     )
 
@@ -145,6 +151,7 @@ RULE = Rule(
         "never_acked_oldest_ns",
         "ack_age_max_ns",
         "session",
+        "connections",
         "durable",
         "subscription.consumers.last_message_ns",
         "subscription.gone",

@@ -36,6 +36,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.producer_waiting import FENCING, fenced_by
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -89,21 +90,25 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         if lasted < moment.value(_DURATION):
             return
         broker_sent = producer.heard_ns > wait.since_ns
+        loss = loss_of(moment, session.stream, producer.oldest_open_frame)
+        cause, delivered = loss or (_cause(doubts, broker_sent=broker_sent), "")
         activity = f"last sent data in {at(producer.heard_frame)}" if broker_sent else "sent nothing else"
         yield Finding(
             "producer-stuck",
             "error",
             certainty(doubts),
-            _cause(doubts, broker_sent=broker_sent),
+            cause,
             producer_subject(producer),
             f"{about_producer(producer)} has {count_of(producer.open_sends, 'SEND')} without a response, the oldest in "
             f"{at(producer.oldest_open_frame)}. No response has arrived since {at(wait.since_frame)}, "
-            f"{when(moment, wait.since_ns)}. The broker {activity}.",
+            f"{when(moment, wait.since_ns)}. The broker {activity}.{delivered}",
             wait.since_ns,
             [producer.oldest_open_frame, wait.since_frame, producer.heard_frame],
             f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove the finding; there is none."
             + why_unsure(doubts),
-            "Search the broker's log for write errors. Check stats-internal of the topic and the publish rate limits."
+            ADVICE
+            if loss
+            else "Search the broker's log for write errors. Check stats-internal of the topic and the publish rates."
             if broker_sent
             else "Capture on the broker's host: if the SENDs arrive there, the broker has stopped reading or hangs.",
             "no-receipt",
@@ -141,19 +146,20 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return
     if moment.now_ns - session.began_ns < moment.value(_DURATION):
         return
-    broker_sent = producer.heard_ns > session.began_ns
+    loss = loss_of(moment, session.stream, session.number)
+    cause, delivered = loss or (_cause(doubts, broker_sent=producer.heard_ns > session.began_ns), "")
     yield Finding(
         "producer-stuck",
         "error",
         certainty(doubts),
-        _cause(doubts, broker_sent=broker_sent),
+        cause,
         producer_subject(producer),
         f"{about_producer(producer)} has not received a response to its PRODUCER ({at(session.number)}, "
-        f"{when(moment, session.began_ns)}).",
+        f"{when(moment, session.began_ns)}).{delivered}",
         session.began_ns,
         [session.number, producer.heard_frame],
         "A PRODUCER_SUCCESS or an ERROR would disprove the finding; there is none." + why_unsure(doubts),
-        "The broker is loading the topic, or hangs while loading it: check its log for this topic.",
+        ADVICE if loss else "The broker is loading the topic, or hangs while loading it: check its log for this topic.",
         "not-opened",
     )
 
@@ -164,17 +170,20 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return
     if fenced_by(producer, lost.first_ns) is not None:
         return  # the broker stores no message of a fenced producer: see producer-waiting
+    loss = loss_of(moment, session.stream, lost.frames[0] if lost.frames else 0)
+    cause, delivered = loss or (_NEVER_ANSWERED, "")
     # The client may be about to reconnect when the capture ends.
     settled = moment.now_ns - session.ended_ns >= moment.value(_DURATION) or session.end == "closed"
     yield Finding(
         "producer-stuck",
         "warning",
         "likely" if settled else "possible",
-        _NEVER_ANSWERED,
+        cause,
         producer_subject(producer),
         f"{about_producer(producer)} received no response to {count_of(lost.count, 'SEND')} before its session ended, "
         "and "
-        f"has not resent {'it' if lost.count == 1 else 'them'}. Whether they were stored is unknown.",
+        f"has not resent {'it' if lost.count == 1 else 'them'}. "
+        + (delivered.lstrip() or "Whether they were stored is unknown."),
         lost.first_ns,
         [*lost.frames, session.ended_frame],
         "A resend of the same message on another connection, or a delivery of the message, would show whether it was "

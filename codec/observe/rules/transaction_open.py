@@ -35,6 +35,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.network_losses import loss_of
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 
 __all__ = ["RULE"]
@@ -67,8 +68,9 @@ def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding
     if end_request and not transaction.error:
         if moment.now_ns - transaction.end_asked_ns >= ANSWER_NS:
             text = f"END_TXN in {at(end_request)} has no response, {when(moment, transaction.end_asked_ns)}"
-            cause = _IN_GAP if GAPS & doubts else _NO_RESPONSE
-            yield _finding(transaction, "unanswered", "error", cause, certainty(doubts), text)
+            loss = loss_of(moment, transaction.stream, end_request)
+            cause, delivered = loss or (_IN_GAP if GAPS & doubts else _NO_RESPONSE, "")
+            yield _finding(transaction, "unanswered", "error", cause, certainty(doubts), text, delivered)
     elif transaction.timeout_ms and moment.now_ns > until:
         text = f"its timeout of {span(transaction.timeout_ms * 1_000_000)} has expired, and the capture lacks its end"
         yield _finding(transaction, "open", "error", _NOT_ENDED, certainty(doubts, "likely"), text)
@@ -85,7 +87,13 @@ def _aborted(transaction: TransactionRecord) -> str:
 
 
 def _finding(
-    transaction: TransactionRecord, variant: str, severity: str, cause: Cause, sure: str, text: str
+    transaction: TransactionRecord,
+    variant: str,
+    severity: str,
+    cause: Cause,
+    sure: str,
+    text: str,
+    delivered: str = "",
 ) -> Finding:
     most, least = transaction.id
     holds = f"{count_of(transaction.sent, 'message')} and {count_of(transaction.acked, 'acknowledgement')}"
@@ -96,7 +104,8 @@ def _finding(
         sure,
         cause,
         {"transaction": f"{most}:{least}", "stream": transaction.stream},
-        f"Transaction ({most}, {least}) began in {at(transaction.began_frame)} and contains {holds}: {text}.",
+        f"Transaction ({most}, {least}) began in {at(transaction.began_frame)} and contains {holds}: "
+        f"{text}.{delivered}",
         transaction.began_ns,
         [transaction.began_frame, transaction.end_asked_frame, transaction.ended_frame],
         "An END_TXN in that time would disprove the finding; there is none." + why_unsure(doubts)

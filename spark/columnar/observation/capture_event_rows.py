@@ -59,7 +59,7 @@ def stream_rows(streams: Iterable[Stream]) -> pa.RecordBatch:
 
 
 def _row(kind: int, place: int, order: int, stream: int, time_ns: int, fields: Any) -> dict[str, Any]:
-    blank = {"from_client": False, "type": -1, "owner": -1, "sync": 0, "crc": 0, "kept": 0, "size": 0}
+    blank = {"from_client": False, "type": -1, "owner": -1, "sync": 0, "crc": 0, "offset": 0, "kept": 0, "size": 0}
     known = {"kind": kind, "place": place, "order": order, "stream": stream, "time_ns": time_ns}
     return {**blank, **known, "data": json.dumps(fields).encode()}
 

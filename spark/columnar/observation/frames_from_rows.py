@@ -3,7 +3,7 @@
 Rules of this file
 1. A HeadFrame is a CapturedFrame whose ``data`` ends before its payload. Its length, missing bytes, parts and checksum
    result are equal to those of the captured frame; the payload is absent.
-2. Fields that no observer reads are not restored: ``packet``, ``packets``, ``offset``.
+2. Fields that no observer reads are not restored: ``packet``, ``packets``.
 3. The row of a connection precedes all other rows about it.
 4. A type that does not fit the column is read from the bytes.
 """
@@ -35,7 +35,7 @@ class HeadFrame(CapturedFrame):
 
     __slots__ = ("kept", "size", "verdict")
 
-    def __init__(self, row: tuple[Any, ...], stream: Stream) -> None:
+    def __init__(self, row: tuple[Any, ...], stream: Stream, offset: int = 0) -> None:
         """Create a frame.
 
         ``row`` contains these columns of HEADS: number, time_ns, from_client, type, sync, crc, kept, size, data,
@@ -45,7 +45,7 @@ class HeadFrame(CapturedFrame):
         problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
         if type_ < 0:
             type_ = pull_type(data, 8, min(len(data), 8 + int.from_bytes(data[4:8], "big")))
-        super().__init__(data, type_, number, 0, time_ns, stream, from_client, 0, _SYNC[sync], problems)
+        super().__init__(data, type_, number, 0, time_ns, stream, from_client, offset, _SYNC[sync], problems)
         self.kept = kept
         """Number of captured bytes of the frame."""
         self.size = size
@@ -95,6 +95,7 @@ class HeadFrame(CapturedFrame):
         return "good" if self.verdict == CRC_GOOD else "bad"
 
 
+_PLACE: Final = ("kind", "stream", "order", "offset")
 _COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 
 
@@ -105,11 +106,11 @@ def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Broker
     """
     streams: dict[int, Stream] = {}
     for batch in batches:
-        kinds, numbers, orders = (batch.column(name).to_pylist() for name in ("kind", "stream", "order"))
+        kinds, numbers, orders, offsets = (batch.column(name).to_pylist() for name in _PLACE)
         rows = zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
-        for kind, number, order, row in zip(kinds, numbers, orders, rows, strict=True):
+        for kind, number, order, offset, row in zip(kinds, numbers, orders, offsets, rows, strict=True):
             if kind == FRAME:
-                yield HeadFrame(row, streams[number])
+                yield HeadFrame(row, streams[number], offset)
             elif kind == STREAM:
                 streams[number] = read_stream(number, row[8])
             elif kind == BROKER_FRAME:

@@ -157,7 +157,7 @@ def apply_true_state(
 
 
 def _apply_carried(direction: Direction, was: Direction, assumed: Direction, marks: ResyncMarks) -> None:
-    direction.isn = was.isn
+    direction.isn, direction.resent = was.isn, direction.resent or was.resent
     if not assumed.seen:
         return
     if direction.partial is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from pcli.codec.observe.observer_state import Consumer, Producer
-from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord, ExchangeRecord
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord, ExchangeRecord, Loss
 from pcli.codec.wire.commands import name_of
 
 __all__ = ["NO_LIMIT", "ConnectionState", "Open"]
 
 NO_LIMIT: Final = 1 << 40
 """Maximum frame size in bytes before CONNECTED reports a limit."""
+
+_MAX_RECENT: Final = 64
+
+_End = tuple[int, int]
 
 Open = tuple[int, int, Producer | Consumer | None]
 """A request without a response: type, time, and the producer or consumer that it concerns."""
@@ -37,6 +42,7 @@ class ConnectionState:
         "overtaken",
         "producer",
         "producers",
+        "recent",
         "record",
         "refused_topics",
         "sends",
@@ -61,6 +67,8 @@ class ConnectionState:
         """Whether a proxy opened the connection. If so, the frames repeat the frames of another connection."""
         self.last_frame_ns = [0, 0]
         """Times of the last frame from the broker and from the client."""
+        self.recent: tuple[deque[_End], deque[_End]] = (deque(maxlen=_MAX_RECENT), deque(maxlen=_MAX_RECENT))
+        """The last frames of the broker and of the client: the offset after the frame, and its number."""
         self.silences = [(0, 0), (0, 0)]
         """Start and end in ns of the last silence of the broker and of the client that lasted over PATIENCE_NS."""
         self.answered_pings: dict[bool, tuple[int, int]] = {}
@@ -91,6 +99,14 @@ class ConnectionState:
         """The producer of the last SEND."""
         self.producers: dict[Producer, None] = {}
         """Producers that may have open SENDs; the Observer keeps the SENDs in them."""
+
+    def loss(self, offset: int, *, from_client: bool) -> Loss | None:
+        """Return what is lost if one side's bytes from an offset on were not delivered; None if no frame."""
+        sent, heard = self.recent[from_client], self.recent[not from_client]
+        lost = next((number for end, number in sent if end > offset), 0)
+        if not lost:
+            return None
+        return Loss(lost, lost != sent[0][1] or len(sent) < _MAX_RECENT, bool(heard) and heard[-1][1] > lost)
 
     def exchange(self, number: int) -> ExchangeRecord:
         """Return the record of a request type; create it if necessary."""

@@ -34,7 +34,7 @@ from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
 from pcli.codec.observe.tracking.connections.proxied_connections import ProxiedConnections
 from pcli.codec.observe.tracking.connections.topic_list_watchers import TopicListWatchers
-from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
+from pcli.codec.observe.tracking.records.connection_records import MAX_LOSSES, CaptureRecord, ConnectionRecord
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.frame import SEND
 
@@ -98,6 +98,7 @@ class ConnectionTracker:
         if time_ns - last_ns[side] > handshake.PATIENCE_NS:
             connection.silences[side] = (last_ns[side], time_ns)
         last_ns[side] = time_ns
+        connection.recent[side].append((frame.offset + frame.length, frame.number))
         if frame.capture_problems or frame.sync == RESYNC:
             self._doubt_frame(connection, frame)
         step = _HOT_STEPS.get(frame.type)
@@ -235,6 +236,8 @@ class ConnectionTracker:
         connection = None if stream is None else self._table.get(stream.number)
         if connection is None and stream is not None and note.kind in OPENING:
             connection = self._table.add(stream, self._capture.last_ns)
+        if connection is not None and note.kind == "unacknowledged":
+            self._lose(connection, note)
         word = apply_note(self._capture, self._non_pulsar, connection, note)
         if word is None or connection is None:
             return -1
@@ -250,6 +253,12 @@ class ConnectionTracker:
                 exchange.doubts.add(word)
         for host in self._hosts.records.values():
             host.doubts.add(word)
+
+    def _lose(self, connection: ConnectionState, note: Note) -> None:
+        losses, side = self._capture.losses, bool(note.from_client)
+        loss = connection.loss(note.offset or 0, from_client=side)
+        if loss is not None and len(losses) < MAX_LOSSES:
+            losses[connection.record.stream, side] = loss
 
     def doubts_of(self, stream: int) -> set[str]:
         """Return a copy of the doubts of a connection."""

@@ -96,7 +96,7 @@ class Hosts:
         host = self.of(connection.client, connection.server)
         host.doubts |= connection.doubts
         if is_unanswered(connection):
-            _outage(host, connection.ended_ns).unanswered.add(connection.ended_ns, connection.last_frame)
+            _outage(host, connection.first_ns).unanswered.add(connection.ended_ns, connection.last_frame)
         elif connection.end in LOST:
             _outage(host, connection.ended_ns).lost.add(connection.ended_ns, connection.last_frame)
         self._ended(host, connection.ended_ns, connection.end, connection.last_frame)

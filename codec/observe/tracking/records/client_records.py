@@ -11,14 +11,17 @@ Rules of this file
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
-__all__ = ["ConsumerRecord", "PermitLedger", "ProducerRecord", "Session"]
+__all__ = ["MAX_SESSIONS", "ConsumerRecord", "PermitLedger", "ProducerRecord", "Session"]
+
+
+MAX_SESSIONS: Final = 16
 
 
 @dataclass(slots=True)
@@ -120,6 +123,8 @@ class ConsumerRecord:
     """start_message_id of the last SUBSCRIBE. It applies to a new non-durable subscription; -1:-1 means earliest."""
     initial_position: str = ""
     """Latest or Earliest: the position at which a new subscription starts."""
+    connections: list[tuple[int, int]] = field(default_factory=list)
+    """The first frame and the connection of the last sessions, at most MAX_SESSIONS."""
     rollback_seconds: int = 0
     """start_message_rollback_duration_sec."""
     read_compacted: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
@@ -11,10 +11,12 @@ __all__ = [
     "ENDS",
     "LOST",
     "MAX_CONNECTIONS",
+    "MAX_LOSSES",
     "CaptureRecord",
     "ConnectionRecord",
     "ExchangeRecord",
     "HostRecord",
+    "Loss",
     "Outage",
     "TransactionRecord",
 ]
@@ -39,6 +41,8 @@ LOST: Final = frozenset(("fin_broker", "reset_broker", "keep_alive"))
 
 MAX_CONNECTIONS: Final = 10_000
 """Maximum number of connections, including ended connections."""
+
+MAX_LOSSES: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -232,6 +236,17 @@ class TransactionRecord:
     doubts: set[str] = field(default_factory=set)
 
 
+class Loss(NamedTuple):
+    """The end of a direction that TCP did not deliver, although it was retransmitted."""
+
+    frame: int
+    """The first frame that is certain to be lost."""
+    exact: bool
+    """Whether the frames before it were delivered; False if they are too many to know."""
+    heard: bool
+    """Whether the other side has sent frames since: its host is running."""
+
+
 @dataclass(slots=True)
 class CaptureRecord:
     """The capture itself."""
@@ -260,3 +275,5 @@ class CaptureRecord:
     """Numbers of evicted records, by kind."""
     other_streams: dict[str, int] = field(default_factory=dict)
     """Numbers of connections that are not Pulsar, by kind."""
+    losses: dict[tuple[int, bool], Loss] = field(default_factory=dict)
+    """Frames that TCP did not deliver, by connection and sender (True for the client); at most MAX_LOSSES."""

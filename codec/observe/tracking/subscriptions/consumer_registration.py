@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from pcli.codec.observe.observer_state import Consumer, Facts
-from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, Session
+from pcli.codec.observe.tracking.records.client_records import MAX_SESSIONS, ConsumerRecord, Session
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
@@ -46,6 +46,8 @@ def begin_session(
     """Begin a session; ``frame`` is its SUBSCRIBE, or 0 if not captured."""
     record.session = Session(key[0], key[1], frame, time_ns)
     record.sessions += 1
+    record.connections.append((frame, key[0]))
+    del record.connections[:-MAX_SESSIONS]
     record.permits = permit_ledger.begin(time_ns, frame, known=frame > 0)
     record.unacked = record.received = record.received_entries = record.bytes_out = 0
     record.active = None

@@ -26,7 +26,7 @@ def test_a_restarted_broker(evaluate, host, outage, counted):
     assert (found.severity, found.culprit, found.cause_certainty) == ("warning", "broker", "likely")
     assert found.what == (
         "Server 10.0.0.2:6650 was not available to client 10.0.0.1 for 6.0 s, until frame 90: 2 connections were lost, "
-        "14 connections were refused (first in packet 7), 1 connection was closed without a response."
+        "14 connections were refused (first in packet 7), 1 connection was closed because CONNECT had no response."
     )
     assert found.frames == [40, 41, 50, 90]
 
@@ -43,7 +43,16 @@ def test_a_broker_that_does_not_come_back(evaluate, host, outage, counted):
     one.outage = outage(refused=counted(2, sample="packet 7"))
     [found] = evaluate("broker-unavailable", one)
     assert found.severity == "error"
-    assert "for 8.0 s, since 8.0 s before the end: 2 connections were refused" in found.what
+    assert "for 8.0 s, until the end: 2 connections were refused" in found.what
+
+
+def test_a_server_that_accepts_a_connection_and_never_answers(evaluate, host, outage, counted):
+    """The client closes the connection after the last frame of the capture."""
+    one = host()
+    one.outage = outage(unanswered=counted(1, 50, first=7, last=7))
+    [found] = evaluate("broker-unavailable", one, now=2)
+    assert "for 5.0 s, until the end: 1 connection was closed because CONNECT had no response" in found.what
+    assert found.cause.alternatives == ("another program, or a load balancer, that accepts the connections",)
 
 
 @pytest.mark.parametrize(("refused", "unanswered", "findings"), [(0, 0, 0), (1, 0, 0), (2, 0, 1), (0, 1, 1)])

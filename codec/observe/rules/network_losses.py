@@ -1,0 +1,49 @@
+"""Frames that TCP did not deliver, as the cause of findings about missing effects.
+
+Rules of this file
+1. A frame whose bytes were retransmitted and never acknowledged by TCP did not reach the process of the receiver: the
+   network lost it, or the receiver's host had stopped. If the receiver has sent frames since, its host was running.
+2. Without such a loss, TCP delivered the frame, provided that the capture contains both directions without gaps.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pcli.codec.observe.rules.finding import Cause, Moment
+from pcli.codec.observe.rules.finding_text import at
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+
+__all__ = ["ADVICE", "connection_at", "loss_of"]
+
+ADVICE: Final = (
+    "Check the path between the two hosts: firewalls, MTU, load balancers, and packet loss at the time of the "
+    "retransmissions."
+)
+
+_CERTAIN: Final = Cause("network")
+
+
+def loss_of(moment: Moment, stream: int, frame: int, *, from_client: bool = True) -> tuple[Cause, str] | None:
+    """Return the cause of the missing effect of a frame, and a sentence about it, if TCP did not deliver the frame.
+
+    The result is None if TCP delivered the frame, as far as the capture shows, or if the frame is 0 (unknown).
+    """
+    loss = moment.capture.losses.get((stream, from_client))
+    if loss is None or not frame or (frame < loss.frame and loss.exact):
+        return None
+    receiver = "broker" if from_client else "client"
+    first = max(frame, loss.frame)
+    text = f" TCP never acknowledged {at(first)}, although it was retransmitted: the {receiver} did not receive it."
+    if frame < loss.frame:
+        other = f"a {receiver} that received {at(frame)} and did not process it"
+        return Cause("network", "likely", (other,), f"A capture on the {receiver}'s host."), text
+    if not loss.heard:
+        other = f"a host of the {receiver} that had stopped"
+        return Cause("network", "likely", (other,), f"Whether the {receiver}'s host was running at that time."), text
+    return _CERTAIN, text
+
+
+def connection_at(consumer: ConsumerRecord, frame: int) -> int:
+    """Return the connection (tcp.stream) of a consumer's session that a frame belongs to; -1 if it is not known."""
+    return next((stream for first, stream in reversed(consumer.connections) if first <= frame), -1)
