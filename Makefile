@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs site man proto proto-check wheel-check dist lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
+.PHONY: demo test test-all fresh check lint types imports docs site man proto proto-check wheel-check dist lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -19,6 +19,11 @@ test: $(READY)
 # With the slow tests: whole corpora, many generated cases, and processes that are killed.
 test-all: $(READY)
 	$(PYTEST)
+
+# `make demo` and `make test` on a new Debian without compilers, Java and capture tools. It needs root and debootstrap.
+# FRESH_OPTIONS: more options of tests/fresh/run.sh, for instance --python PREFIX.
+fresh:
+	bash tests/fresh/run.sh $(FRESH_OPTIONS)
 
 # For daily work: lint, types, import rules, and the tests of the packages that differ from BASE.
 BASE ?= HEAD

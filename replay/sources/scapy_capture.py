@@ -4,7 +4,7 @@ Scapy is slow and does not report lost packets.
 
 Rules of this file
 1. The interface is opened first, so that no file is created for an invalid interface.
-2. Scapy's errors for an interface, a filter or missing permissions become CaptureErrors.
+2. Scapy's errors for an interface, a filter, missing permissions or a missing libpcap become CaptureErrors.
 3. An error while a packet is written ends the recording. By default, scapy would log a warning and continue.
 """
 
@@ -14,6 +14,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from ctypes.util import find_library
 from pathlib import Path
 from threading import Event
 from typing import IO, Any, BinaryIO, Final, cast
@@ -27,6 +28,10 @@ _ETH_P_ALL: Final = 3
 """All protocols, for a Linux packet socket (if_ether.h)."""
 _ETHERNET: Final = 1
 """The pcap link type for interfaces that have none in scapy."""
+_NO_LIBPCAP: Final = (
+    "a capture filter with scapy needs libpcap: install libpcap0.8 (Debian, Ubuntu) or libpcap (Fedora, Alpine), or "
+    "install tcpdump"
+)
 
 
 def has_scapy() -> bool:
@@ -46,6 +51,8 @@ def _listening(interface: str, capture_filter: str) -> Any:
     except OSError as error:
         raise CaptureError(f"{interface}: {reason_of(error)}") from None
     except (Scapy_Exception, ValueError) as error:
+        if capture_filter and find_library("pcap") is None:
+            raise CaptureError(f"{interface}: {_NO_LIBPCAP}") from None
         raise CaptureError(f"{interface}: {error}") from None
 
 

@@ -54,7 +54,7 @@ class Java:
     """A Java that can run Spark."""
 
     home: Path
-    """The java.home property of this Java."""
+    """JAVA_HOME, or the java.home property of a Java that was found elsewhere."""
     version: str
     """The version, for example ``17.0.15``."""
     source: str
@@ -126,7 +126,9 @@ def _look(source: str, program: Path) -> JavaCandidate:
     major = int(re.match(r"(?:1\.)?(\d+)", version)[1]) if re.match(r"\d", version) else 0  # type: ignore[index]
     if major < OLDEST:
         return JavaCandidate(source, None, f"Java {version or '?'} is older than {OLDEST}: {program}")
-    return JavaCandidate(source, Java(Path(home) if home else program.parent.parent, version, source, whole), "")
+    # `java` on the PATH is usually a link. The `java` in JAVA_HOME is the one that Spark runs, also if it is a script.
+    found = program.parent.parent if source == "JAVA_HOME" or not home else Path(home)
+    return JavaCandidate(source, Java(found, version, source, whole), "")
 
 
 def _properties_output(program: Path, *flags: str) -> str | None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,12 +16,15 @@ from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.errors import CaptureError
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
-from pcli.replay.sources import capture_sources
+from pcli.replay.sources import capture_sources, scapy_capture
 from pcli.replay.sources.capture_sources import open_interface
 from pcli.replay.sources.live_recording import _ProgramOutput, record
 from pcli.replay.sources.scapy_capture import has_scapy
 
-PROGRAMS = [name for name in ("dumpcap", "tcpdump") if shutil.which(name)]
+PROGRAMS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
+    for name in ("dumpcap", "tcpdump")
+]
 
 
 def talk(server, stop):
@@ -48,13 +52,20 @@ def talking():
 
 @contextlib.contextmanager
 def if_allowed():
-    """Skip if live captures are not permitted; any other error is a failure."""
+    """Skip if live captures are not permitted, or if scapy lacks libpcap; any other error is a failure."""
     try:
         yield
     except CaptureError as error:
-        if any(word in str(error).lower() for word in ("permission", "not permitted")):
+        if any(word in str(error).lower() for word in ("permission", "not permitted", "needs libpcap")):
             pytest.skip(f"no live capture here: {error}")
         raise
+
+
+@contextlib.contextmanager
+def refused(match):
+    """Expect a CaptureError. Skip if live captures are not permitted."""
+    with pytest.raises(CaptureError, match=match), if_allowed():
+        yield
 
 
 @pytest.fixture
@@ -93,7 +104,7 @@ def test_a_recording_is_a_complete_file_with_counts(tmp_path, only, talking, pro
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_unknown_interface_is_an_error(tmp_path, only, program):
     only(program)
-    with if_allowed(), pytest.raises(CaptureError, match=r"nosuch0: .*[Nn]o such device"):
+    with refused(r"nosuch0: .*[Nn]o such device"):
         record("nosuch0", str(tmp_path / "x.pcap"))
 
 
@@ -131,10 +142,10 @@ def test_a_full_disk_is_an_error_with_the_counts_so_far(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.skipif("dumpcap" not in PROGRAMS, reason="dumpcap is not installed")
+@pytest.mark.skipif(shutil.which("dumpcap") is None, reason="dumpcap is not installed")
 def test_a_full_file_system_is_an_error(talking, only):
     only("dumpcap")
-    with if_allowed(), pytest.raises(CaptureError, match=r"no space left.*\d+ packets captured"):
+    with refused(r"no space left.*\d+ packets captured"):
         record("lo", "/dev/full", duration=3)
 
 
@@ -198,18 +209,18 @@ class TestScapy:
     def test_a_failed_start_leaves_no_file(self, tmp_path, only, interface, chosen):
         only(None)
         path = tmp_path / "x.pcap"
-        with if_allowed(), pytest.raises(CaptureError, match=f"{interface}: .*(not found|filter)"):
+        with refused(f"{interface}: .*(not found|filter)"):
             record(interface, str(path), capture_filter=chosen)
         assert not path.exists()
 
     def test_a_full_disk(self, only, talking):
         only(None)
-        with if_allowed(), pytest.raises(CaptureError, match="/dev/full: no space left on device"):
+        with refused("/dev/full: no space left on device"):
             record("lo", "/dev/full", capture_filter="tcp")
 
     def test_a_missing_folder_is_an_error(self, tmp_path, only):
         only(None)
-        with if_allowed(), pytest.raises(CaptureError, match="no such file or directory"):
+        with refused("no such file or directory"):
             record("lo", str(tmp_path / "none" / "x.pcap"))
 
     def test_a_live_interface(self, only, talking):
@@ -226,8 +237,25 @@ class TestScapy:
     @pytest.mark.parametrize(("interface", "chosen"), [("nosuch0", "tcp"), ("lo", "tcp prot 6650")])
     def test_a_live_interface_that_fails(self, only, interface, chosen):
         only(None)
-        with if_allowed(), pytest.raises(CaptureError, match=f"{interface}: "), open_interface(interface, chosen):
+        with refused(f"{interface}: "), open_interface(interface, chosen):
             pass
+
+    def test_a_filter_without_libpcap(self, tmp_path, only, monkeypatch):
+        """The error of scapy when it cannot load libpcap, which it needs only for filters."""
+        from scapy.error import Scapy_Exception
+
+        def listen(**_):
+            raise Scapy_Exception("libpcap is not available. Cannot compile filter !")
+
+        only(None)
+        monkeypatch.setattr("scapy.interfaces.resolve_iface", lambda _: SimpleNamespace(l2listen=lambda: listen))
+        monkeypatch.setattr(scapy_capture, "find_library", lambda _: None)
+        with pytest.raises(CaptureError) as told:
+            record("lo", str(tmp_path / "x.pcap"), capture_filter="tcp port 6650")
+        assert str(told.value) == (
+            "lo: a capture filter with scapy needs libpcap: install libpcap0.8 (Debian, Ubuntu) or libpcap (Fedora, "
+            "Alpine), or install tcpdump"
+        )
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -58,6 +58,9 @@ print(json.dumps(told))
 """
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def mark(tmp_path_factory):
     return tmp_path_factory.mktemp("mark") / "killed"
@@ -68,7 +71,6 @@ def told(cluster, mark):
     return json.loads(cluster.run(DRIVER, mark).stdout)
 
 
-@pytest.mark.slow
 def test_the_workers_have_no_code_of_ours(told):
     assert told["without"] == "Spark: ModuleNotFoundError: No module named 'pcli'"
 
@@ -89,7 +91,6 @@ def rows(out):
     return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
 
 
-@pytest.mark.slow
 def test_the_command_gives_the_tables_of_one_process(cluster, parts_of, tmp_path):
     """Two files, so two tasks: the second one begins in the middle of connections."""
     parts = list(map(str, parts_of("flex/01-produce-consume.pcap", 2)))
@@ -140,7 +141,6 @@ with open_context(master, CONF) as spark:
 """
 
 
-@pytest.mark.slow
 def test_an_executor_that_is_killed_after_its_task_has_written_rows_changes_no_table(cluster, parts_of, tmp_path):
     """The task is run again: the tables contain the rows of one attempt."""
     parts, marks = list(map(str, parts_of("flex/01-produce-consume.pcap", 2))), tmp_path / "marks"

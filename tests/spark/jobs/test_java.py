@@ -75,6 +75,15 @@ def test_one_without_a_module_gets_a_java_in_front_that_drops_its_flag(tmp_path)
     assert told.stdout == "-Xmx1g -cp a b Main  *\n"
 
 
+def test_a_java_in_front_is_a_java_home(tmp_path):
+    """A driver that runs in the environment of another Spark finds the script again."""
+    one = find_java({"JAVA_HOME": str(fake(tmp_path / "one", "25.0.2", vector=False))})
+    shim = java_home(one, tmp_path / "work")
+    again = find_java({"JAVA_HOME": str(shim)})
+    assert again.whole
+    assert java_home(again, tmp_path / "more") == shim
+
+
 def test_the_wheel_runs_with_the_flag_of_spark(tmp_path):
     """The real Java does not start without the script."""
     java = find_java({"PATH": str(tmp_path)})

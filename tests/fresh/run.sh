@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Run `make demo` and `make test` on a machine that has only python3, python3-venv, make and git.
+#
+#   tests/fresh/run.sh [--suite SUITE] [--python PREFIX] [--root] [TARGET …]
+#
+# The machine is a Debian that debootstrap installs in a temporary folder. A user with an empty home runs the targets
+# (default: demo test) in a clone of the HEAD of this repository. The exit code is that of the first target that fails.
+#
+#   --suite SUITE     the release of Debian (default: bookworm)
+#   --python PREFIX   an installed Python, with bin/python3, that is copied to the machine
+#   --root            the targets run as root, not as an unprivileged user
+#
+# Processes and mounts are in namespaces of their own. They end with this script, also after Ctrl-C.
+set -euo pipefail
+
+fail() { echo "fresh: $1" >&2; exit 2; }
+
+suite=bookworm python='' user=1000
+while [ $# -gt 0 ]; do
+    case $1 in
+        --suite) suite=${2:?--suite needs a release}; shift 2 ;;
+        --python) python=${2:?--python needs a folder}; shift 2 ;;
+        --root) user=0; shift ;;
+        -*) fail "unknown option $1" ;;
+        *) break ;;
+    esac
+done
+[ $# -gt 0 ] || set -- demo test
+[ "$(id -u)" = 0 ] || fail "debootstrap and chroot need root"
+for tool in debootstrap unshare git; do command -v "$tool" > /dev/null || fail "$tool is not installed"; done
+[ -z "$python" ] || [ -x "$python/bin/python3" ] || fail "$python/bin/python3 does not exist"
+repository=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
+
+work=$(mktemp -d)
+root=$work/root
+child=''
+clean_up() {
+    [ -z "$child" ] || kill -KILL "$child" 2> /dev/null || true
+    wait
+    # The processes of the namespace may need a moment to end.
+    rm -rf --one-file-system "$work" 2> /dev/null || { sleep 1; rm -rf --one-file-system "$work"; }
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Run a command in new namespaces. bash runs its traps during `wait`, but not during a command in the foreground.
+# With `set -m`, the command does not inherit an ignored SIGINT.
+isolated() {
+    set -m
+    unshare --mount --pid --fork --kill-child -- "$@" < /dev/null &
+    child=$!
+    set +m
+    wait "$child"
+    child=''
+}
+
+echo "fresh: Debian $suite with python3, python3-venv, make and git"
+isolated debootstrap --variant=minbase --include=python3,python3-venv,make,git,ca-certificates "$suite" "$root" \
+    > "$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
+
+# The names of hosts, the certificates and the settings of pip are those of this machine.
+for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt /etc/pip.conf; do
+    [ ! -e "$file" ] || cp -L "$file" "$root$file"
+done
+variables=()
+for name in $(compgen -e); do
+    case $name in
+        PIP_FIND_LINKS) ;;  # a folder of this machine
+        PIP_* | SSL_CERT_FILE | HTTP_PROXY | HTTPS_PROXY | NO_PROXY | http_proxy | https_proxy | no_proxy)
+            variables+=("$name=${!name}") ;;
+    esac
+done
+path=/usr/bin:/bin
+if [ -n "$python" ]; then
+    cp -aL "$python" "$root/opt/python"
+    path=/opt/python/bin:$path
+fi
+mkdir "$root/home/user"
+git clone --quiet --no-local "$repository" "$root/home/user/pcli"
+chown -R "$user:$user" "$root/home/user"
+
+machine() {
+    isolated bash -euc '
+        root=$1 user=$2
+        shift 2
+        mount -t proc proc "$root/proc"
+        mount -t tmpfs tmpfs "$root/dev/shm"
+        mount -t devpts devpts "$root/dev/pts" -o newinstance,ptmxmode=0666
+        exec chroot --userspec="$user:$user" "$root" "$@"' bash "$root" "$user" \
+        /usr/bin/env -i HOME=/home/user PATH="$path" ${variables[@]+"${variables[@]}"} \
+        sh -euc 'cd ~/pcli; "$@"' sh "$@"
+}
+machine python3 --version
+for target in "$@"; do
+    echo "fresh: make $target"
+    machine make "$target"
+done
