@@ -74,6 +74,8 @@ done
 path=/usr/bin:/bin
 if [ -n "$python" ]; then
     cp -aL "$python" "$root/opt/python"
+    echo /opt/python/lib > "$root/etc/ld.so.conf.d/python.conf"  # libpython, if it is a shared library
+    chroot "$root" ldconfig
     path=/opt/python/bin:$path
 fi
 mkdir "$root/home/user"
