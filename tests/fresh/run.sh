@@ -79,6 +79,7 @@ if [ -n "$python" ]; then
     path=/opt/python/bin:$path
 fi
 mkdir "$root/home/user"
+echo user:x:1000:1000::/home/user:/bin/sh >> "$root/etc/passwd"
 git clone --quiet --no-local "$repository" "$root/home/user/pcli"
 chown -R "$user:$user" "$root/home/user"
 

@@ -50,19 +50,31 @@ def digest(*sources: Path) -> str:
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
-def build_java(cache: Path, sources: Sequence[Path]) -> list[str | Path]:
+def build_java(cache: Path, sources: Sequence[Path], pom: Path = _POM) -> list[str | Path]:
     """Return the start of a command line; the main class and its arguments follow.
 
-    Maven determines the class path of `java/pom.xml` and fetches missing packages. ``cache`` contains the classes.
+    Maven determines the class path of the pom and fetches missing packages. ``cache`` contains the classes.
     """
     require_tools("java", "javac", "mvn")
     path, digest_file = cache / "class-path", cache / "made-of"
-    if not is_current(digest_file, _POM, *sources) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
+    if not is_current(digest_file, pom, *sources) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
         plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
-        fetch("mvn", "-q", "-B", "-f", _POM, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
-        compile_sources("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), *sources, cwd=cache)
-        digest_file.write_text(digest(_POM, *sources))
-    return ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{cache}{os.pathsep}{path.read_text()}"]
+        fetch("mvn", "-q", "-B", "-f", pom, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
+        if sources:
+            compile_sources(
+                "javac",
+                "-nowarn",
+                "-proc:none",
+                "-parameters",
+                "-d",
+                cache,
+                "-cp",
+                path.read_text(),
+                *sources,
+                cwd=cache,
+            )
+        digest_file.write_text(digest(pom, *sources))
+    return ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", f"{cache}{os.pathsep}{path.read_text()}"]
 
 
 @contextmanager
