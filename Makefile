@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all fresh check lint types imports docs site man proto proto-check wheel-check dist lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios crash replay-real clean
+.PHONY: demo test test-all fresh check lint types imports docs site man proto proto-check wheel-check dist lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios ecosystem crash replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -148,6 +148,11 @@ BROKER ?= mini
 scenarios: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m scenarios.diagnosis.command --seeds $(SEEDS) --start $(START) --broker $(BROKER) \
 	  $(if $(RESUME),--resume) $(if $(REAL),--real $(REAL)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(SCENARIO_OPTIONS)
+
+# Tools, frameworks and connectors of Pulsar against a broker (tests/ecosystem). KEEP is a folder for their captures.
+ecosystem: $(READY)
+	ECOSYSTEM_BROKER=$(BROKER) ECOSYSTEM_KEEP=$(KEEP) REAL=$(REAL) $(BIN)/pytest -q -p no:xdist tests/ecosystem \
+	  $(ECOSYSTEM_OPTIONS)
 
 # Official clients against `pcli broker --data`, which is killed TRIALS times (tests/crash).
 TRIALS ?= 30

@@ -61,18 +61,8 @@ def build_java(cache: Path, sources: Sequence[Path], pom: Path = _POM) -> list[s
         plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
         fetch("mvn", "-q", "-B", "-f", pom, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
         if sources:
-            compile_sources(
-                "javac",
-                "-nowarn",
-                "-proc:none",
-                "-parameters",
-                "-d",
-                cache,
-                "-cp",
-                path.read_text(),
-                *sources,
-                cwd=cache,
-            )
+            options = ("-proc:none", "-parameters", "-d", cache, "-cp", path.read_text())
+            compile_sources("javac", *options, *sources, cwd=cache)
         digest_file.write_text(digest(pom, *sources))
     return ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", f"{cache}{os.pathsep}{path.read_text()}"]
 
