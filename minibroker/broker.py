@@ -134,13 +134,11 @@ class Broker:
         self.topics = self.topic_registry.topics
         self.stored = self.topic_registry.stored
         self.resource_group_throttles = ResourceGroupThrottles(self, self.policies)
-        publish = settings.brokerPublisherThrottlingMaxMessageRate, settings.brokerPublisherThrottlingMaxByteRate
-        limiter = RateLimiter(*publish, now)
-        self.publish_throttle = PublishThrottle(self, limiter) if limiter.limits else None
-        """The publish rate limit of the whole broker, or None."""
-        limiter = RateLimiter(settings.dispatchThrottlingRateInMsg, settings.dispatchThrottlingRateInByte, now)
-        self.dispatch_rate = limiter if limiter.limits else None
+        self.publish_throttle = PublishThrottle(self)
+        """The publish rate limit of the whole broker."""
+        self.dispatch_rate: RateLimiter | None = None
         """The dispatch rate limit of the whole broker, or None."""
+        self._set_rates()
         unacked, share = settings.maxUnackedMessagesPerBroker, settings.maxUnackedMessagesPerSubscriptionOnBrokerBlocked
         self.unacked_message_limit = UnackedMessageLimit(self, unacked, share) if unacked > 0 and share > 0 else None
         """The limit on unacknowledged messages of the whole broker, or None."""
@@ -230,7 +228,8 @@ class Broker:
         connection.writable = not connection.congested and not connection.closing
         if connection.writable and not was:
             if connection.input_paused:
-                self.schedule(connection)
+                connection.input_paused = False
+                connection.resume_reading()
             for consumer in connection.consumers.values():
                 dispatcher = consumer.subscription.dispatcher
                 if dispatcher is not None:
@@ -354,6 +353,23 @@ class Broker:
                 disconnect_unauthorized(topic, self.authorization)
             topic.policies_changed()
             self.monitors.policies_changed(topic)
+
+    def settings_changed(self) -> None:
+        """Apply changed settings to all topics."""
+        self._set_rates()
+        for namespace in self.policies.namespaces:
+            self.policies_changed(namespace)
+
+    def _set_rates(self) -> None:
+        """Set the rate limits of the whole broker. An unchanged limit keeps its tokens."""
+        settings = self.settings
+        self.publish_throttle.update(
+            settings.brokerPublisherThrottlingMaxMessageRate, settings.brokerPublisherThrottlingMaxByteRate
+        )
+        rates = settings.dispatchThrottlingRateInMsg, settings.dispatchThrottlingRateInByte
+        limiter = RateLimiter(*rates, by_period=True)
+        if self.dispatch_rate is None or self.dispatch_rate.terms != limiter.terms:
+            self.dispatch_rate = limiter if limiter.limits else None
 
     def create_partitioned(self, name: TopicName, count: int) -> None:
         """Create a partitioned topic, or add partitions with the durable subscriptions of the first partition.

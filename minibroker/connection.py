@@ -212,13 +212,13 @@ class Connection:
     # -- input ---------------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Process the next bytes of the stream."""
+        """Process the next bytes of the stream. While reading is paused, they are only stored."""
         if self.closing:
             return
         buffer = self._buffer
-        if buffer or self.input_paused:
+        if buffer or self._read_pauses:
             buffer += data
-            if self.input_paused or len(buffer) < self._bytes_needed:
+            if self._read_pauses or len(buffer) < self._bytes_needed:
                 return
             data = bytes(buffer)
             buffer.clear()
@@ -233,14 +233,14 @@ class Connection:
             buffer += data[position:]
 
     def run(self) -> None:
-        """Continue with the paused input."""
-        if self.input_paused and not self.closing:
-            self.input_paused = False
-            self.resume_reading()
-            self.receive(b"")
+        """Continue with the input that arrived while reading was paused."""
+        self.receive(b"")
 
     def receive_frame(self, frame: Frame) -> None:
         """Process one whole frame."""
+        if self._read_pauses or self._buffer:
+            self.receive(frame.data)
+            return
         if self.closing:
             return
         self.session.keep_alive.outstanding = False
@@ -284,6 +284,9 @@ class Connection:
                     position = end
                     if self.closing:
                         return size
+                    if self._read_pauses:
+                        self._bytes_needed = 4
+                        return position
                     continue
             elif kind in _HOT_TYPES and self._handle_hot_command(kind, data, start, stop):
                 position = end
@@ -297,14 +300,16 @@ class Connection:
             position = end
             if self.queued > self._high_water:
                 self._pause_input()
+            if self._read_pauses:
+                self._bytes_needed = 4
                 return int(position)
         return self._await_frame_end(data, position, size)
 
     def _pause_input(self) -> None:
         """Pause input until large responses to small requests are written."""
-        self.input_paused = True
-        self._bytes_needed = 4
-        self.pause_reading()
+        if not self.input_paused:
+            self.input_paused = True
+            self.pause_reading()
 
     def _await_frame_end(self, data: bytes, position: int, size: int) -> int:
         """Compute the number of bytes needed for the next frame.
@@ -470,6 +475,7 @@ class Connection:
         self._read_pauses -= 1
         if self._read_pauses == 0:
             self.broker.reading_changed(self)
+            self.broker.schedule(self)
 
     # -- closed producers and consumers --------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class BrokerService(Scheduler, Protocol):
     pool: Pool
     storage: BrokerStorage
     cache: EntryCache
-    publish_throttle: PublishThrottle | None
+    publish_throttle: PublishThrottle
     """The publish rate limit of the whole broker, or None."""
     resource_group_throttles: ResourceGroupThrottles
     dispatch_rate: RateLimiter | None

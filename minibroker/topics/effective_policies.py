@@ -4,7 +4,8 @@ Rules of this file
 1. The topic's policy overrides the namespace's policy, which overrides the setting (`Policies.effective`).
 2. A changed limit starts with all of its tokens, and the broker resumes reading from connections that the old limit
    paused. An unchanged limit keeps its tokens when other policies change.
-3. System topics do not require encryption and accept any schema.
+3. The publish rate and the resource group of a non-persistent topic are those at the time when it is loaded.
+4. System topics do not require encryption and accept any schema.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class EffectivePolicies:
 
     __slots__ = (
         "_broker",
+        "_group_throttle",
         "_name",
         "_own_limiters",
         "_publish_rate",
@@ -79,7 +81,8 @@ class EffectivePolicies:
         self.last_ttl = 0
         """Message TTL in seconds when the policies changed last (lastMessageTtlInSeconds), or 0."""
         self.interceptors = Interceptors.of(broker.settings.brokerEntryMetadataInterceptors)
-        self._publish_throttle: PublishThrottle | None = None
+        self._publish_throttle = PublishThrottle(broker)
+        self._set_publish_rate()
         self._subscribe_limiter: SubscribeLimiter | None = None
         self._own_limiters: WeakKeyDictionary[object, RateLimiter] = WeakKeyDictionary()
         """The limiters of single subscriptions (subscriptionDispatchRate)."""
@@ -103,7 +106,11 @@ class EffectivePolicies:
         """Maximum delivery delay in milliseconds; 0 is unlimited."""
         self.deduplication = self._name.persistent and effective("brokerDeduplicationEnabled")
         """Whether deduplication is enabled."""
-        self._set_publish_rate()
+        if self._name.persistent:
+            self._set_publish_rate()
+        throttles = (self._publish_throttle, self._group_throttle, self._broker.publish_throttle)
+        self.throttles = [one for one in throttles if one.limiter.limits]
+        """The publish rate limits of the topic, of the resource group of its namespace, and of the broker."""
         rate = self._broker.policies.policy(self._name, "dispatchRate")
         self.dispatch_limiter = self._dispatch_limiter(rate, self.dispatch_limiter)
         self._set_subscribe_rate()
@@ -119,27 +126,20 @@ class EffectivePolicies:
     def _set_publish_rate(self) -> None:
         messages = self.effective("maxPublishRatePerTopicInMessages")
         size = self.effective("maxPublishRatePerTopicInBytes")
-        limiter = RateLimiter(messages, size, self._broker.now)
-        if self._publish_throttle is None or self._publish_throttle.limiter.terms != limiter.terms:
-            self.release()
-            self._publish_throttle = PublishThrottle(self._broker, limiter) if limiter.limits else None
+        self._publish_throttle.update(messages, size)
         namespace = self._broker.policies.namespace_of(self._name)
         group = "" if namespace is None else namespace.resource_group
-        of_group = self._broker.resource_group_throttles.of(group) if group else None
-        limits = (self._publish_throttle, of_group, self._broker.publish_throttle)
-        self.throttles = [one for one in limits if one is not None]
-        """The publish rate limits of the topic, of the resource group of its namespace, and of the broker."""
+        self._group_throttle = self._broker.resource_group_throttles.of(group)
 
     def release(self) -> None:
         """Resume reading from the connections that the topic's publish rate limit paused."""
-        if self._publish_throttle is not None:
-            self._publish_throttle.release()
+        self._publish_throttle.release()
 
     def _dispatch_limiter(self, rate: dict[str, Any], before: RateLimiter | None) -> RateLimiter | None:
         """Return the limiter of a dispatch rate, or the previous limiter if its limits are the same."""
         messages, size = rate["dispatchThrottlingRateInMsg"], rate["dispatchThrottlingRateInByte"]
         period, relative = max(1, rate["ratePeriodInSecond"]) * 1000, bool(rate.get("relativeToPublishRate"))
-        limiter = RateLimiter(messages, size, self._broker.now, period, relative=relative)
+        limiter = RateLimiter(messages, size, period, relative=relative, by_period=True)
         limiter.set_base(self._publish_rate, self._broker.now)
         if before is not None and before.terms == limiter.terms:
             return before

@@ -1,7 +1,8 @@
 """Token buckets for publish and dispatch rates; the caller passes the time.
 
 Rules of this file
-1. A bucket contains at most the tokens of one period and starts full. It fills evenly (class AsyncTokenBucket).
+1. A bucket contains at most the tokens of one period and starts full (class AsyncTokenBucket). That of a dispatch rate
+   gets the tokens of the elapsed time when a period has passed; other buckets fill evenly.
 2. It is charged after a message passes and can become negative: a message that exceeds the remaining tokens passes, and
    the deficit delays the messages after it.
 3. An empty bucket resumes when it contains a hundredth of a period's tokens, not at the first token. Otherwise reading
@@ -37,22 +38,26 @@ _RESUME: Final = 100
 
 
 class TokenBucket:
-    """A bucket that gets ``rate`` tokens per period of ``period_ms``."""
+    """A bucket that gets ``rate`` tokens per period of ``period_ms``, at intervals of at least ``step_ms``."""
 
-    __slots__ = ("_last", "_scaled", "period_ms", "rate")
+    __slots__ = ("_last", "_scaled", "_step_ms", "period_ms", "rate")
 
-    def __init__(self, rate: int, now: int, period_ms: int = _SECOND) -> None:
+    def __init__(self, rate: int, period_ms: int = _SECOND, step_ms: int = 1) -> None:
         assert rate > 0
         assert period_ms > 0
         self.rate = rate
         self.period_ms = period_ms
+        self._step_ms = step_ms
         # Tokens multiplied by the period: each ms adds `rate`, without rounding.
         self._scaled = rate * period_ms
-        self._last = now
+        self._last: int | None = None
+        """The last time at which tokens were added, which begins with the first use."""
 
     def tokens(self, now: int) -> int:
         """Return the number of available tokens; if it is 0 or less, the caller waits."""
-        if now > self._last:
+        if self._last is None:
+            self._last = now
+        elif now >= self._last + self._step_ms:
             self._scaled = min(self.rate * self.period_ms, self._scaled + (now - self._last) * self.rate)
             self._last = now
         return self._scaled // self.period_ms
@@ -81,12 +86,22 @@ class RateLimiter:
 
     __slots__ = ("messages", "size", "terms")
 
-    def __init__(self, messages: int, size: int, now: int, period_ms: int = _SECOND, *, relative: bool = False) -> None:
+    def __init__(
+        self,
+        messages: int,
+        size: int,
+        period_ms: int = _SECOND,
+        *,
+        relative: bool = False,
+        by_period: bool = False,
+    ) -> None:
+        """``by_period`` means that tokens are added once per period."""
         self.terms = max(0, messages), max(0, size), period_ms, relative
         """Limits of messages and bytes (0 is unlimited), the period, and whether the limits are relative to another
         rate. Limiters with equal terms are equivalent."""
-        self.messages = TokenBucket(messages, now, period_ms) if messages > 0 else None
-        self.size = TokenBucket(size, now, period_ms) if size > 0 else None
+        step = period_ms if by_period else 1
+        self.messages = TokenBucket(messages, period_ms, step) if messages > 0 else None
+        self.size = TokenBucket(size, period_ms, step) if size > 0 else None
 
     @property
     def limits(self) -> bool:
@@ -137,7 +152,7 @@ class SubscribeLimiter:
         bucket = self._buckets.get(consumer)
         if bucket is None:
             self._forget_idle(now)
-            bucket = self._buckets[consumer] = TokenBucket(self._rate, now, self._period_ms)
+            bucket = self._buckets[consumer] = TokenBucket(self._rate, self._period_ms)
         if bucket.tokens(now) <= 0:
             return False
         bucket.charge(1, now)
@@ -151,15 +166,22 @@ class SubscribeLimiter:
 
 
 class PublishThrottle:
-    """One publish rate limit, and the connections that it paused."""
+    """One publish rate limit, which starts unlimited, and the connections that it paused."""
 
     __slots__ = ("_broker", "_paused", "_timer", "limiter")
 
-    def __init__(self, broker: Scheduler, limiter: RateLimiter) -> None:
+    def __init__(self, broker: Scheduler) -> None:
         self._broker = broker
-        self.limiter = limiter
+        self.limiter = RateLimiter(0, 0)
         self._paused: dict[TransportCnx, None] = {}
         self._timer: Timer | None = None
+
+    def update(self, messages: int, size: int) -> None:
+        """Set the limits. A changed limit starts with all of its tokens, and the paused connections are read again."""
+        limiter = RateLimiter(messages, size)
+        if limiter.terms != self.limiter.terms:
+            self.limiter = limiter
+            self.release()
 
     def charge(self, connection: TransportCnx, messages: int, size: int) -> None:
         """Charge a SEND. If the limit is exceeded, stop reading from the connection until there are tokens."""

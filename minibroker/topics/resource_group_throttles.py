@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
+from pcli.minibroker.topics.rate_limiters import PublishThrottle
 
 if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Policies
@@ -24,18 +24,9 @@ class ResourceGroupThrottles:
         self._policies = policies
         self._throttles: dict[str, PublishThrottle] = {}
 
-    def of(self, group: str) -> PublishThrottle | None:
-        """Return the limit of a group, or None. A limit that has not changed is the same object."""
+    def of(self, group: str) -> PublishThrottle:
+        """Return the limit of a group, which can be unlimited."""
         rates = self._policies.resource_groups.get(group, {})
-        messages, size = rates.get("publishRateInMsgs", -1), rates.get("publishRateInBytes", -1)
-        limiter = RateLimiter(messages, size, self._broker.now)
-        before = self._throttles.get(group)
-        if before is not None and before.limiter.terms == limiter.terms:
-            return before
-        if before is not None:
-            before.release()
-            del self._throttles[group]
-        if not limiter.limits:
-            return None
-        throttle = self._throttles[group] = PublishThrottle(self._broker, limiter)
+        throttle = self._throttles.setdefault(group, PublishThrottle(self._broker))
+        throttle.update(rates.get("publishRateInMsgs", -1), rates.get("publishRateInBytes", -1))
         return throttle

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -9,7 +11,7 @@ from pcli.codec.errors import LocalError
 from pcli.minibroker.admin.broker.dynamic_settings import DYNAMIC
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.broker import VERSION
-from pcli.minibroker.settings import Settings
+from pcli.minibroker.settings import IGNORED, Settings
 
 __all__ = ["ENDPOINTS"]
 
@@ -17,9 +19,18 @@ _BROKERS: Final = "/admin/v2/brokers"
 _MIGRATION: Final = "/admin/v2/metadata/migration"
 _DYNAMIC: Final = f"{_BROKERS}/configuration"
 
-_SECRETS: Final = frozenset(("basicAuthConf", "tokenSecretKey"))
-"""Settings that can contain secrets. They are not in the responses."""
+_NO_FIELDS: Final = ("basicAuthConf", "streamingDispatch", "token")
+"""The first letters of settings that are not fields of ServiceConfiguration. Some of them are secrets."""
 _IMPLEMENTED: Final = frozenset(row.name for row in Settings.describe())
+_PORTS: Final = {
+    "brokerServicePort": "service_url",
+    "brokerServicePortTls": "service_url_tls",
+    "webServicePort": "http_url",
+    "webServicePortTls": "http_url_tls",
+}
+"""The attribute of the broker with the URL of each port."""
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+_HIDDEN: Final = re.compile(r".*(Password|AuthenticationParameters)")
 
 
 def _text(text: str) -> Reply:
@@ -81,8 +92,31 @@ def _check_backlog_quotas(call: Call) -> None:
 
 
 def _runtime(call: Call) -> Any:
-    settings = call.broker.settings
-    return {row.name: settings.text(row.name) for row in Settings.describe() if row.name not in _SECRETS}
+    """Return all fields of ServiceConfiguration, as Java writes their values."""
+    broker, settings = call.broker, call.broker.settings
+    given = {**settings.unsupported, **broker.policies.dynamic}
+    found = {name: _written(name, value, given) for name, value in IGNORED.items() if value is not None}
+    for name in _IMPLEMENTED:
+        if not name.startswith(_NO_FIELDS):
+            value = getattr(settings, name)
+            found[name] = f"[{', '.join(value)}]" if isinstance(value, list) else settings.text(name)
+    for name, url in _PORTS.items():
+        port = getattr(broker, url).rpartition(":")[2]
+        found[name] = f"Optional[{port}]" if port else "Optional.empty"
+    found["advertisedAddress"] = broker.host
+    inactive = "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"
+    return {**found, inactive: "" if found[inactive] == "0" else found[inactive]}
+
+
+def _written(name: str, default: str, given: Mapping[str, str]) -> str:
+    """Return the value of a setting without effect: the given one, if its type is that of the default."""
+    value = given.get(name, default)
+    if default.startswith("["):
+        return f"[{', '.join(filter(None, map(str.strip, value.strip('[]').split(','))))}]"
+    if default in ("true", "false"):
+        return str(value.lower() == "true").lower()
+    wrong = _NUMBER.fullmatch(default) and not _NUMBER.fullmatch(value)
+    return default if wrong or _HIDDEN.fullmatch(name) else value
 
 
 def _names(call: Call) -> Any:
@@ -101,15 +135,16 @@ def _dynamic(call: Call, verb: str) -> str:
 
 
 def _set(call: Call) -> Reply:
-    """Change a setting. A value of the wrong type is stored, but has no effect, as on the real broker."""
+    """Change a setting. A value of the wrong type is stored, but has no effect, except that a flag becomes false."""
     name, value = _dynamic(call, "update"), call.path_text("value")
     if name == "loadManagerClassName" and not value.startswith("org.apache.pulsar.broker.loadbalance."):
         raise RestError(412, " Invalid dynamic-config value")
     if name in _IMPLEMENTED:
+        is_flag = isinstance(getattr(call.broker.settings, name), bool)
         with suppress(LocalError):
-            call.broker.settings.put(name, value)
+            call.broker.settings.put(name, str(value.lower() == "true").lower() if is_flag else value)
     call.broker.policies.dynamic[name] = value
-    _changed(call)
+    call.broker.settings_changed()
     return Reply(200)
 
 
@@ -118,13 +153,8 @@ def _unset(call: Call) -> Reply:
     name = _dynamic(call, "delete")
     if call.broker.policies.dynamic.pop(name, None) is not None and name in _IMPLEMENTED:
         call.broker.settings.put(name, Settings().text(name))
-        _changed(call)
+        call.broker.settings_changed()
     return Reply(200)
-
-
-def _changed(call: Call) -> None:
-    for namespace in call.broker.policies.namespaces:
-        call.broker.policies.on_change(namespace)
 
 
 ENDPOINTS: Final = (

@@ -5,10 +5,14 @@ Expected values are those of a real 4.2.4 broker.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pcli.codec.proto import pb
-from pcli.codec.wire.build import push_entry
+from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.topic_name import TopicName
 
 T = "persistent://public/default/t"
@@ -237,6 +241,41 @@ def test_an_exceeded_rate_pauses_reading_but_stores_the_message(make_world, sett
     world.advance(1)
     assert client.connection.reading
     assert not client.closed
+
+
+@given(
+    rate=st.integers(1, 200),
+    messages=st.integers(1, 400),
+    level=st.sampled_from(["maxPublishRatePerTopicInMessages", "brokerPublisherThrottlingMaxMessageRate"]),
+    cuts=st.lists(st.integers(1, 30_000), max_size=5),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_pipelined_messages_keep_the_rate(make_world, rate, messages, level, cuts):
+    """All SENDs arrive at once, in pieces of any size; the receipts arrive at the rate."""
+    world = make_world(**{level: rate})
+    client = world.client()
+    client.producer()
+    stream = b"".join(push_frame(send(sequence_id=number), GOOD) for number in range(messages))
+    edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    receipts = sum(len(client.raw(stream[low:high])) for low, high in pairwise(edges))
+    assert receipts == min(messages, rate)
+    for seconds in range(1, 3):
+        world.advance(1000)
+        receipts += len(client.hear())
+        # An empty bucket resumes when it contains a hundredth of the rate; the message that empties it passes.
+        assert abs(receipts - min(messages, rate * (1 + seconds))) <= 1 + rate // 100
+
+
+def test_a_paused_connection_answers_nothing(make_world):
+    world = make_world(maxPublishRatePerTopicInMessages=2)
+    client = world.client()
+    client.producer()
+    assert len(client.raw(3 * push_frame(send(), GOOD) + push_frame(pb.CommandPing()))) == 2
+    assert client.raw(push_frame(pb.CommandPing())) == []
+    world.advance(500)
+    assert len(client.hear()) == 1
+    world.advance(500)
+    assert [type(one) for one in client.hear()] == [pb.CommandPong] * 2
 
 
 def test_bytes_are_limited_too(make_world):

@@ -13,25 +13,34 @@ from pcli.minibroker.topics.rate_limiters import UNLIMITED, PublishThrottle, Rat
 
 
 def test_a_bucket_starts_full_and_never_exceeds_its_size() -> None:
-    bucket = TokenBucket(10, now=0)
+    bucket = TokenBucket(10)
     assert bucket.tokens(0) == 10
     assert bucket.tokens(60_000) == 10
 
 
 def test_a_bucket_fills_evenly() -> None:
-    bucket = TokenBucket(10, now=0)
+    bucket = TokenBucket(10)
     bucket.charge(10, 0)
     assert [bucket.tokens(ms) for ms in (0, 99, 100, 250, 1000)] == [0, 0, 1, 2, 10]
 
 
 def test_a_bucket_with_another_period() -> None:
-    bucket = TokenBucket(30, now=0, period_ms=60_000)
+    bucket = TokenBucket(30, period_ms=60_000)
     bucket.charge(30, 0)
     assert [bucket.tokens(ms) for ms in (1999, 2000, 60_000)] == [0, 1, 30]
 
 
+def test_a_bucket_with_steps_fills_when_a_period_has_passed_since_its_first_use() -> None:
+    bucket = TokenBucket(10, period_ms=2000, step_ms=2000)
+    bucket.charge(10, 500)
+    assert [bucket.tokens(ms) for ms in (500, 2000, 2499, 2500)] == [0, 0, 0, 10]
+    bucket.charge(14, 2500)
+    # 3000 ms add 15 tokens, of which 4 were missing.
+    assert [bucket.tokens(ms) for ms in (4499, 5500, 5501)] == [-4, 10, 10]
+
+
 def test_a_deficit_delays_the_next_message() -> None:
-    bucket = TokenBucket(1000, now=0)
+    bucket = TokenBucket(1000)
     bucket.charge(3000, 0)
     assert bucket.tokens(0) == -2000
     # 2000 tokens are missing and ten more are needed, at one token per ms.
@@ -41,13 +50,13 @@ def test_a_deficit_delays_the_next_message() -> None:
 
 
 def test_nothing_to_wait_for() -> None:
-    bucket = TokenBucket(5, now=0)
+    bucket = TokenBucket(5)
     bucket.charge(4, 0)
     assert bucket.wait_ms(0) == 0
 
 
 def test_no_tokens_without_time() -> None:
-    bucket = TokenBucket(10, now=500)
+    bucket = TokenBucket(10)
     bucket.charge(10, 500)
     assert bucket.tokens(500) == 0
     assert bucket.tokens(400) == 0
@@ -59,7 +68,7 @@ def test_no_tokens_without_time() -> None:
     charges=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 10**7)), max_size=30),
 )
 def test_the_returned_wait_is_sufficient(rate: int, period: int, charges: list[tuple[int, int]]) -> None:
-    now, bucket = 0, TokenBucket(rate, 0, period)
+    now, bucket = 0, TokenBucket(rate, period)
     for pause, amount in charges:
         now += pause
         bucket.charge(amount, now)
@@ -71,7 +80,7 @@ def test_the_returned_wait_is_sufficient(rate: int, period: int, charges: list[t
 
 
 def test_message_and_byte_limits_apply_together() -> None:
-    limiter = RateLimiter(10, 1000, now=0)
+    limiter = RateLimiter(10, 1000)
     assert limiter.available(0) == (10, 1000)
     limiter.charge(2, 1500, 0)
     assert limiter.available(0) == (8, 0)
@@ -80,7 +89,7 @@ def test_message_and_byte_limits_apply_together() -> None:
 
 @pytest.mark.parametrize(("messages", "size", "limits"), [(0, 0, False), (-1, -1, False), (1, 0, True), (0, 1, True)])
 def test_no_rate_no_limit(messages: int, size: int, limits: bool) -> None:
-    limiter = RateLimiter(messages, size, now=0)
+    limiter = RateLimiter(messages, size)
     assert limiter.limits is limits
     limiter.charge(10**9 if messages <= 0 else 0, 10**9 if size <= 0 else 0, 0)
     assert limiter.wait_ms(0) == 0
@@ -134,7 +143,9 @@ class _Reader:
 
 def _throttle(messages: int) -> tuple[_World, PublishThrottle]:
     world = _World()
-    return world, PublishThrottle(world, RateLimiter(messages, 0, 0))  # type: ignore[arg-type]
+    throttle = PublishThrottle(world)  # type: ignore[arg-type]
+    throttle.update(messages, 0)
+    return world, throttle
 
 
 def test_the_message_that_empties_the_bucket_passes_then_reading_stops() -> None:

@@ -1,8 +1,15 @@
-"""Endpoints of the broker: its shutdown and the migration of its metadata store."""
+"""Endpoints of the broker: its settings, its shutdown and the migration of its metadata store."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
+from pathlib import Path
+
 from pcli.codec.proto import pb
+from pcli.minibroker.settings import Settings
+
+RUNTIME = json.loads(Path(__file__).with_name("runtime.json").read_text())
 
 
 def test_a_shutdown_disconnects_the_clients_and_closes_the_ports(world, rest):
@@ -24,3 +31,38 @@ def test_the_metadata_store_cannot_be_migrated(rest):
     answer = rest("POST", f"{base}/start?target=x")
     assert answer.status == 400
     assert answer.json["reason"].startswith("Metadata store is not configured for migration.")
+
+
+def test_the_runtime_configuration_of_a_real_broker(make_rest):
+    """All fields with the values of a real standalone 4.2.4; ports and addresses are those of this test."""
+    _, rest = make_rest()
+    assert rest("GET", "/admin/v2/brokers/configuration/runtime").json == RUNTIME
+
+
+def test_given_values_in_the_runtime_configuration(make_rest):
+    """Values that were set, also at runtime, of settings with and without effect."""
+    pairs = ["zookeeperServers=z", "superUserRoles=b, a", "brokerInterceptors=x,y", "tlsKeyStorePassword=s"]
+    settings = Settings.from_pairs([*pairs, "loadBalancerEnabled=TRUE", "numIOThreads=many"])
+    _, rest = make_rest(**{field.name: getattr(settings, field.name) for field in fields(settings)})
+    path = "/admin/v2/brokers/configuration"
+    for name, value in {
+        "loadBalancerSheddingEnabled": "foo",
+        "loadBalancerSheddingExcludedNamespaces": "x,a",
+        "loadBalancerSheddingIntervalMinutes": "x",
+        "managedLedgerCacheEvictionWatermark": "0.1",
+        "allowAutoTopicCreation": "foo",
+        "maxTenants": "5",
+    }.items():
+        assert rest("POST", f"{path}/{name}/{value}").status == 200
+    found = rest("GET", f"{path}/runtime").json
+    assert {name: found[name] for name in sorted(found) if found[name] != RUNTIME[name]} == {
+        "allowAutoTopicCreation": "false",
+        "brokerInterceptors": "[x, y]",
+        "loadBalancerEnabled": "true",
+        "loadBalancerSheddingEnabled": "false",
+        "loadBalancerSheddingExcludedNamespaces": "[x, a]",
+        "managedLedgerCacheEvictionWatermark": "0.1",
+        "maxTenants": "5",
+        "superUserRoles": "[b, a]",
+        "zookeeperServers": "z",
+    }
