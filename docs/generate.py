@@ -134,11 +134,10 @@ def limits() -> Iterator[str]:
         "- **Metrics that are absent**: those of Java, BookKeeper, the HTTP server and the load manager, the sizes of "
         "entries, and the durations of lookups, loads, compactions and transactions."
     )
-    yield (
-        f"- **Settings without effect** ({len(IGNORED)}): a `--conf` file may contain them, and `--set` refuses them.\n"
-    )
+    yield f"- **Settings without effect** ({len(IGNORED)}): `--conf` and `--set` accept them.\n"
     yield "<details><summary>all of these settings, by reason</summary>\n"
-    yield table("reason | settings", [(reason, words(names.split())) for reason, names in REASONS.items()])
+    names = ((reason, words(re.findall(r"(\w+)\S*", settings))) for reason, settings in REASONS.items())
+    yield table("reason | settings", names)
     yield "</details>\n"
 
 

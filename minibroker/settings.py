@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A field is a key that this broker implements. Its default is the value in a real standalone 4.2.4, which can differ
-   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file. A file may contain them, so
-   that a real broker's file can be loaded, but setting one explicitly is an error.
+   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file. They are accepted and have no
+   effect.
 2. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list,
    and has no effect on any other setting (FieldParser.update).
 """
@@ -157,7 +157,7 @@ class Settings:
 
     # Subscriptions and delivery.
     subscriptionTypesEnabled: Annotated[list[str], "allowed subscription types"] = field(
-        default_factory=lambda: ["Exclusive", "Shared", "Failover", "Key_Shared"]
+        default_factory=lambda: ["Failover", "Shared", "Key_Shared", "Exclusive"]
     )
     subscriptionKeySharedEnable: Annotated[bool, "Key_Shared is allowed"] = True
     subscriptionRedeliveryTrackerEnabled: Annotated[bool, "messages contain their redelivery count"] = True
@@ -331,26 +331,27 @@ class Settings:
         bool, "statistics of a partitioned topic merge producers by name, if their clients support it"
     ] = False
 
+    unsupported: dict[str, str] = field(default_factory=dict)
+    """The given values of settings in IGNORED."""
+
     @classmethod
     def from_pairs(cls, pairs: Iterable[str], base: Settings | None = None) -> Settings:
         """Return ``base`` (or the defaults) with ``name=value`` pairs applied.
 
         Raises LocalError for an invalid pair.
         """
-        settings = cls() if base is None else dataclasses.replace(base)
+        settings = cls() if base is None else dataclasses.replace(base, unsupported=dict(base.unsupported))
         for pair in pairs:
             name, separator, value = pair.partition("=")
             name = name.strip()
             if not separator:
                 raise LocalError(f"setting {_first_word(pair)!r}: must have the form name=value")
-            if name in IGNORED:
-                raise LocalError(f"setting {name}: known to Pulsar, but not supported by the mini-broker")
             settings.put(name, value.strip())
         return settings
 
     @classmethod
     def from_file(cls, text: str) -> Settings:
-        """Return the settings in a conf file, without the keys in IGNORED."""
+        """Return the settings in a conf file."""
         settings = cls()
         for line in text.splitlines():
             words = line.strip()
@@ -359,17 +360,25 @@ class Settings:
                 continue
             if not separator:
                 raise LocalError(f"setting {_first_word(words)!r}: must have the form name=value")
-            if name.strip() not in IGNORED:
-                settings.put(name.strip(), value.strip())
+            settings.put(name.strip(), value.strip())
         return settings
 
     def put(self, name: str, value: str) -> None:
         """Set a value, given as text. Raises LocalError for an unknown name or an invalid value."""
+        if name in IGNORED:
+            self.unsupported[name] = value
+            return
         if name not in _KINDS:
             raise LocalError(f"unknown setting {name!r}{near(name, _KINDS)}")
         kind = _KINDS[name]
         if value or kind == list[str]:
             setattr(self, name, _READ[kind](name, value))
+
+    def note(self) -> str:
+        """Return one line about the given settings that have no effect, or an empty string."""
+        names = sorted(self.unsupported)
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"settings without effect: {', '.join(names[:_SHOWN])}{more}" if names else ""
 
     def text(self, name: str) -> str:
         """Return a value as written in a conf file."""
@@ -383,6 +392,8 @@ class Settings:
         """Return all implemented settings, for the docs."""
         defaults = Settings()
         for name, hint in get_type_hints(Settings, include_extras=True).items():
+            if name == "unsupported":
+                continue
             kind, text = get_args(hint)
             yield Row(name, "list" if kind == list[str] else kind.__name__, defaults.text(name), text)
 
@@ -427,7 +438,10 @@ def _fraction(name: str, value: str) -> float:
     return number
 
 
-_KINDS: Final[dict[str, Any]] = get_type_hints(Settings)
+_SHOWN: Final = 5
+"""The number of settings without effect that are named."""
+
+_KINDS: Final[dict[str, Any]] = {name: kind for name, kind in get_type_hints(Settings).items() if name != "unsupported"}
 """The type of each field."""
 
 _READ: Final[dict[Any, Callable[[str, str], Any]]] = {

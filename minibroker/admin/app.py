@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
-from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
+from pcli.minibroker.admin.endpoint import VARIANTS, Call, Endpoint, PageError, Reply, RestError
 from pcli.minibroker.admin.permission_checks import UNAUTHENTICATED, check_permission
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.errors import BadValueError
@@ -69,10 +69,10 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
 
     routes = []
     for endpoint in ENDPOINTS:
-        for domain in ("persistent", "non-persistent") if "{domain}" in endpoint.path else ("",):
-            path = endpoint.path.replace("{domain}", domain)
-            serve = _server(broker, now, endpoint, domain)
-            routes.append(Route(path, serve, methods=[endpoint.method]))
+        name = next((name for name in VARIANTS if f"{{{name}}}" in endpoint.path), "domain")
+        for value in VARIANTS[name] if f"{{{name}}}" in endpoint.path else ("",):
+            serve = _server(broker, now, endpoint, value)
+            routes.append(Route(endpoint.path.replace(f"{{{name}}}", value), serve, methods=[endpoint.method]))
 
     async def missing(request: Request, error: Exception) -> Response:
         return _page(500 if _LOOKUP.fullmatch(request.scope["path"]) else 404, request)

@@ -26,11 +26,18 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["NAMED", "Call", "Endpoint", "PageError", "Reply", "RestError", "check_persistent", "unexpected"]
+__all__ = ["NAMED", "VARIANTS", "Call", "Endpoint", "PageError", "Reply", "RestError", "check_persistent", "unexpected"]
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
+
+
+VARIANTS: Final = {
+    "domain": ("persistent", "non-persistent"),
+    "component": ("functions", "sinks", "sources", "sink", "source"),
+}
+"""The values of the parameters in the paths of `Endpoint` that do not match other text."""
 
 
 class RestError(Exception):

@@ -297,8 +297,15 @@ _PUBLIC_ON_NON_PERSISTENT: Final = (
     f"POST {_SUBSCRIPTION}/replicatedSubscriptionStatus",
 )
 """Requests that fail on non-persistent topics before their permission is checked."""
-_UNAVAILABLE: Final = "/admin/v2/worker"
-"""Requests to function workers fail before their permission is checked."""
+_UNAVAILABLE: Final = (
+    "/admin/v2/worker",
+    "/admin/v2/functions",
+    "/admin/v3/{component}",
+    "/admin/v3/functions",
+    "/admin/v3/sink",
+    "/admin/v3/source",
+)
+"""Requests to function workers, also for sinks and sources, fail before their permission is checked."""
 _LOOKUP_ON_NON_PERSISTENT: Final = (
     f"GET {_TOPIC}/partitioned-stats",
     f"GET {_TOPIC}/entryFilters",

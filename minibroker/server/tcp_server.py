@@ -93,6 +93,8 @@ class Server:
         self.now = wall_clock() if clock is None else clock
         """The time in milliseconds since 1970."""
         self.settings = Settings() if settings is None else settings
+        if note := self.settings.note():
+            _log.warning("%s", note)
         self._instance, self._pool, self._database = instance, pool, database
         self._gate: CommitGate | None = None
         self._write_failure = ""

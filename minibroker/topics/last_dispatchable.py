@@ -14,17 +14,31 @@ __all__ = ["LastDispatchableEntry"]
 
 
 class LastDispatchableEntry:
-    """The last readable entry that is neither a marker nor aborted. Only entries after the last search are searched."""
+    """The last readable entry that is neither a marker nor aborted. Only entries after the last search are searched.
 
-    __slots__ = ("_first", "_found", "_searched")
+    Whether an entry is a marker depends on the flag of its SEND, until the topic is loaded again or a transaction ends.
+    After that, it depends on the metadata.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_first", "_found", "_published", "_searched", "flagged")
+
+    def __init__(self, ledger_end: int) -> None:
+        """``ledger_end`` is the offset after the last entry that is stored already."""
+        self.flagged: set[int] = set()
+        """The offsets of the entries that were published with the marker flag."""
+        self._published = ledger_end
+        """The first offset for which the flag decides."""
         self._first = 0
         """The first offset of the ledger at the last search."""
         self._found = -1
         """The offset that the last search found, or the offset before the first entry."""
         self._searched = 0
         """The end of the last search."""
+
+    def reset(self, ledger_end: int) -> None:
+        """Let the metadata decide which of the entries so far are markers."""
+        self._published, self._searched = ledger_end, min((self._searched, *self.flagged))
+        self.flagged.clear()
 
     def find(self, ledger: ManagedLedger, buffer: TopicTransactionBuffer | None) -> Entry | None:
         """Return the last dispatchable entry, or None."""
@@ -40,7 +54,11 @@ class LastDispatchableEntry:
             assert entry is not None
             if not entry.parsed:
                 entry.parse()
-            if not entry.marker and not (buffer is not None and buffer.is_aborted(entry)):
+            marker = entry.marker if offset < self._published else offset in self.flagged
+            if not marker and not (buffer is not None and buffer.is_aborted(entry)):
                 self._found = offset
                 return entry
+        if self.flagged:  # nothing was published without the flag
+            self.reset(end)
+            return self.find(ledger, buffer)
         return None

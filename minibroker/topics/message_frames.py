@@ -1,7 +1,8 @@
 """MESSAGE frames, encoded on the hot path: one for each delivered entry.
 
 Rules of this file
-1. The bytes are equal to those from `codec.wire.hot.push_message`; a test compares them.
+1. The bytes are equal to those from protobuf; a test compares them. A real broker always writes the partition: -1, in
+   ten bytes, if the topic is not a partition.
 2. Constant parts are cached: consumer id, ledger id, partition, and the length prefixes for each size of entry id.
 """
 
@@ -28,8 +29,8 @@ class MessageFrameWriter:
 
     def __init__(self, consumer_id: int, partition: int) -> None:
         self._consumer_id = consumer_id
-        self._partition = partition
-        self._tail = b"" if partition < 0 else b"\x18" + push_varint(partition)
+        self._partition = partition % (1 << 64)
+        self._tail = b"\x18" + push_varint(self._partition)
         self._ledger = -1
         self._heads: list[tuple[int, bytes]] = []
         """For each size of the entry id: the size of the command, and the bytes of the command before the entry id."""

@@ -199,6 +199,8 @@ def _store(producer: Producer, publication: Publication) -> None:
         if known is not None:
             known.undo_last_check()
         raise
+    if publication.marker:
+        topic.last_dispatchable.flagged.add(entry.offset)
     if topic.deduplication_snapshot is not None:
         topic.deduplication_snapshot.entry_stored(topic.broker.now)
     if txn is not None:

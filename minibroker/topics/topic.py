@@ -52,7 +52,6 @@ class Topic:
 
     __slots__ = (
         "_bytes_in_removed",
-        "_last_dispatchable",
         "_messages_in_removed",
         "_trimming",
         "backlog_quota",
@@ -72,6 +71,7 @@ class Topic:
         "fenced",
         "full_name",
         "last_active",
+        "last_dispatchable",
         "ledger",
         "make_dispatcher",
         "message_index",
@@ -124,7 +124,7 @@ class Topic:
         """Whether clients may use transactions with this topic."""
         self.transaction_buffer: TopicTransactionBuffer | None = None
         """The transactions of the topic, or None before the first one."""
-        self._last_dispatchable = LastDispatchableEntry()
+        self.last_dispatchable = LastDispatchableEntry(0 if self.ledger is None else self.ledger.next)
         self.message_index = -1
         """Index of the last message, as counted by the index interceptor."""
         self.created = broker.now
@@ -223,6 +223,7 @@ class Topic:
         buffer = self.open_transaction_buffer()
         end = buffer.commit if commit else buffer.abort
         end(txn, low_water_mark, self.broker.now)
+        self.last_dispatchable.reset(self.ledger.next)
         self.announce_entries()
 
     def announce_entries(self) -> None:
@@ -397,7 +398,7 @@ class Topic:
 
     def last_dispatchable_entry(self) -> Entry | None:
         """Return the last readable entry that is neither a marker nor aborted, or None."""
-        return None if self.ledger is None else self._last_dispatchable.find(self.ledger, self.transaction_buffer)
+        return None if self.ledger is None else self.last_dispatchable.find(self.ledger, self.transaction_buffer)
 
     def unload(self) -> None:
         """Close the clients and the ledger, and remove the topic if it is non-persistent."""
@@ -418,6 +419,7 @@ class Topic:
             self.transaction_buffer.reload()
         self.ledger.roll(self.broker.now)
         self._trimming.unloaded()
+        self.last_dispatchable.reset(self.ledger.next)
         self.last_active = self.broker.now
         self.compaction.create_subscription()
         self._unfence()

@@ -45,7 +45,6 @@ def test_a_real_file_loads():
         ("allowAutoTopicCreation=yes", "true or false"),
         ("backlogQuotaDefaultLimitGB=much", "must be a number"),
         ("backlogQuotaDefaultLimitGB=nan", "must be a number"),
-        ("zookeeperServers=localhost", "not supported by the mini-broker"),
     ],
 )
 def test_invalid_settings(pair, wrong):
@@ -69,7 +68,20 @@ def test_an_invalid_file():
 
 
 def test_no_setting_is_both_implemented_and_ignored():
-    assert not IGNORED & KNOWN.keys()
+    assert not IGNORED.keys() & KNOWN.keys()
+
+
+def test_settings_without_effect_are_accepted_and_named():
+    """In pairs and in a file alike; the first five names are listed."""
+    pairs = [f"{name}=1" for name in sorted(IGNORED)[:7]]
+    settings = Settings.from_pairs([*pairs, "maxProducersPerTopic=5"])
+    assert settings.note() == f"settings without effect: {', '.join(sorted(IGNORED)[:5])} and 2 more"
+    assert Settings.from_file("\n".join(pairs)).note() == settings.note()
+    assert Settings.from_pairs(["zookeeperServers=a"]).note() == "settings without effect: zookeeperServers"
+    assert Settings.from_pairs(["maxProducersPerTopic=5"]).note() == ""
+    base = Settings.from_file("zookeeperServers=a")
+    assert Settings.from_pairs(["bindAddresses="], base).unsupported == {"zookeeperServers": "a", "bindAddresses": ""}
+    assert base.unsupported == {"zookeeperServers": "a"}
 
 
 def test_every_setting_parses_its_shown_value():

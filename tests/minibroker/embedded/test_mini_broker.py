@@ -69,7 +69,6 @@ def test_settings_by_keyword_by_dictionary_and_by_conf(connect):
     [
         ({"maxUnackedMessagePerConsumer": 5}, "near: maxUnackedMessagesPerConsumer"),
         ({"maxMessageSize": "big"}, "maxMessageSize=big: must be an integer"),
-        ({"managedLedgerDefaultEnsembleSize": 1}, "not supported by the mini-broker"),
         ({"clock": "slow"}, "real or manual"),
         ({"latency": "3"}, "latency 3: must be a time"),
         ({"topics": ["a/b"]}, "write topic or tenant/namespace/topic"),

@@ -22,6 +22,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
 from pcli.codec.wire.commands import BY_NAME
+from pcli.minibroker.admin.endpoint import VARIANTS
 from pcli.minibroker.admin.endpoint_table import ENDPOINTS
 from pcli.minibroker.security.tokens import create_token
 
@@ -242,10 +243,15 @@ def recorded() -> dict[str, dict[str, str]]:
 
 
 def routes() -> Iterator[tuple[str, str]]:
-    """Return the method and path of every endpoint, with each domain of topics, in matching order."""
+    """Return the method and path of every endpoint, with each value of the parameters that have some, in matching
+    order.
+    """
     for endpoint in ENDPOINTS:
-        for domain in ("persistent", "non-persistent") if "{domain}" in endpoint.path else ("",):
-            yield endpoint.method, endpoint.path.replace("{domain}", domain)
+        paths = [endpoint.path]
+        for name, values in VARIANTS.items():
+            paths = [path.replace(f"{{{name}}}", value) for path in paths for value in values]
+        for path in dict.fromkeys(paths):
+            yield endpoint.method, path
 
 
 def recorded_requests() -> dict[tuple[str, str], dict[str, str]]:

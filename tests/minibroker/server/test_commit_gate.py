@@ -66,7 +66,8 @@ def test_a_receipt_and_the_message_wait_for_the_commit(run):
             await silence(consumer)
             database.open.set()
             receipt = await producer.hear(pb.CommandSendReceipt)
-            assert (await consumer.hear(pb.CommandMessage)).message_id == receipt.message_id
+            place = (await consumer.hear(pb.CommandMessage)).message_id
+            assert (place.ledgerId, place.entryId) == (receipt.message_id.ledgerId, receipt.message_id.entryId)
 
     run(work())
 

@@ -54,7 +54,7 @@ FIELDS: dict[type, tuple[str, str]] = {
         "broker full_name partition persistent schema_id shadow_source make_dispatcher documents producers fenced "
         "fast_path entries_announced entries_in effective_policies transactions_enabled last_active backlog_quota "
         "detached_cursors bytes_out_removed messages_out_removed chunk_published shadow_replicators _bytes_in_removed "
-        "_messages_in_removed _last_dispatchable _trimming",
+        "_messages_in_removed last_dispatchable _trimming",
     ),
     MessageDeduplication: ("_highest", "_before _gone _settings"),
     DeduplicationSnapshot: ("cursor", "on_take _entries _ledger _settings _taken"),

@@ -21,15 +21,20 @@ class Scene:
     def __init__(self):
         self.ledger = ManagedLedger("t", SpillingStorage(Pool()), iter(range(100)).__next__, Settings(), 0)
         self.buffer = TopicTransactionBuffer(self.ledger, lambda marker: self.ledger.append(marker, 0))
-        self.last = LastDispatchableEntry()
+        self.last = LastDispatchableEntry(0)
         self.read = 0
 
-    def publish(self, txn=None):
-        fields = {} if txn is None else {"txnid_most_bits": txn[0], "txnid_least_bits": txn[1]}
+    def publish(self, txn=None, **fields):
+        if txn is not None:
+            fields |= {"txnid_most_bits": txn[0], "txnid_least_bits": txn[1]}
         metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **fields)
         offset = self.ledger.append(push_entry(metadata, b"hello"), 0).offset
         if txn is not None:
             self.buffer.message_appended(txn, offset, 0)
+
+    def end(self, txn, *, commit=True):
+        (self.buffer.commit if commit else self.buffer.abort)(txn, 0, 0)
+        self.last.reset(self.next)
 
     def entry(self, offset):
         self.read += 1
@@ -63,7 +68,7 @@ def test_aborted_entries_are_read_only_once(scene):
     scene.publish()
     for _ in range(100):
         scene.publish(ONE)
-    scene.buffer.abort(ONE, 0, 0)
+    scene.end(ONE, commit=False)
     assert scene.find() == (0, 102)
     assert scene.find() == (0, 1)
     scene.publish()
@@ -75,9 +80,9 @@ def test_entries_are_found_when_their_transaction_ends(scene):
     scene.publish(ONE)
     scene.publish(TWO)
     assert scene.find() == (0, 1)
-    scene.buffer.commit(ONE, 0, 0)
+    scene.end(ONE)
     assert scene.find() == (1, 1)
-    scene.buffer.commit(TWO, 0, 0)
+    scene.end(TWO)
     assert scene.find()[0] == 2
 
 
@@ -89,3 +94,28 @@ def test_deleted_entries_are_not_found(scene):
     assert scene.find() == (None, 0)
     scene.publish()
     assert scene.find() == (1, 1)
+
+
+def test_the_flag_decides_until_a_transaction_ends(scene):
+    """Without the flag, a marker counts as a message; with it, an entry without a marker type does not."""
+    scene.publish()
+    scene.publish(marker_type=10)
+    assert scene.find()[0] == 1
+    scene.publish()
+    scene.last.flagged.add(2)
+    assert scene.find()[0] == 1
+    scene.publish(ONE)
+    scene.end(ONE)
+    assert scene.find()[0] == 3
+    scene.publish(marker_type=10)
+    scene.last.flagged.add(5)
+    assert scene.find()[0] == 3
+    scene.last.reset(scene.next)
+    assert scene.find()[0] == 3
+
+
+def test_the_metadata_decides_if_all_entries_have_the_flag(scene):
+    scene.publish()
+    scene.publish(marker_type=10)
+    scene.last.flagged.update((0, 1))
+    assert scene.find()[0] == 0
