@@ -57,6 +57,7 @@ var scenarios = map[string]func(play) any{
 	"deduplicate":  deduplicate,
 	"access_modes": accessModes,
 	"reconnect":    reconnect,
+	"habits":       habits,
 }
 
 var input = bufio.NewReader(os.Stdin)
@@ -186,6 +187,39 @@ func nack(with play) any {
 		received = append(received, []any{data(message), message.RedeliveryCount()})
 	}
 	return map[string]any{"received": received}
+}
+
+func habits(with play) any {
+	options := pulsar.ConsumerOptions{Topic: with.topic, SubscriptionName: "work", Type: pulsar.Shared}
+	consumer := got(with.Subscribe(options))
+	defer consumer.Close()
+	sendAll := func(options pulsar.ProducerOptions, count int) {
+		options.Topic = with.topic
+		producer := got(with.CreateProducer(options))
+		defer producer.Close()
+		for n := range count {
+			message := &pulsar.ProducerMessage{Payload: []byte(fmt.Sprintf("message-%d", n))}
+			producer.SendAsync(context.Background(), message, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+				must(err)
+			})
+		}
+		must(producer.Flush())
+	}
+	sendAll(pulsar.ProducerOptions{}, 1200)
+	for range 1200 {
+		must(consumer.Ack(take(consumer)))
+	}
+	sendAll(pulsar.ProducerOptions{BatchingMaxPublishDelay: time.Second}, 10)
+	for n := range 10 {
+		message := take(consumer)
+		if n < 4 {
+			must(consumer.Ack(message))
+		} else if n < 7 {
+			consumer.Nack(message)
+		}
+	}
+	please("idle")
+	return map[string]any{}
 }
 
 func keyShared(with play) any {

@@ -78,6 +78,7 @@ public final class Interop {
         SCENARIOS.put("fencing", Interop::fencing);
         SCENARIOS.put("reconnect", Interop::reconnect);
         SCENARIOS.put("end_of_topic", Interop::endOfTopic);
+        SCENARIOS.put("habits", Interop::habits);
     }
 
     private final PulsarClient client;
@@ -188,6 +189,36 @@ public final class Interop {
                 received.add(List.of(data(message), message.getRedeliveryCount()));
             }
             return Map.of("received", received);
+        }
+    }
+
+    private Object habits() throws Exception {
+        try (Consumer<byte[]> consumer = client.newConsumer().topic(topic).subscriptionName("work")
+                        .subscriptionType(SubscriptionType.Shared).subscribe();
+                Producer<byte[]> producer = client.newProducer().topic(topic).create();
+                Producer<byte[]> batch = client.newProducer().topic(topic)
+                        .batchingMaxPublishDelay(1, TimeUnit.SECONDS).create()) {
+            for (int n = 0; n < 1200; n++) {
+                producer.sendAsync(payload(n));
+            }
+            producer.flush();
+            for (int n = 0; n < 1200; n++) {
+                consumer.acknowledge(take(consumer));
+            }
+            for (int n = 0; n < 10; n++) {
+                batch.sendAsync(payload(n));
+            }
+            batch.flush();
+            for (int n = 0; n < 10; n++) {
+                Message<byte[]> message = take(consumer);
+                if (n < 4) {
+                    consumer.acknowledge(message);
+                } else if (n < 7) {
+                    consumer.negativeAcknowledge(message);
+                }
+            }
+            please("idle");
+            return Map.of();
         }
     }
 

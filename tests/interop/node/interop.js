@@ -108,6 +108,23 @@ class Play {
     return { received };
   }
 
+  async habits() {
+    const consumer = await this.consumer('SHARED');
+    const producer = await this.producer();
+    await this.send(producer, 0, 1200);
+    await producer.sendBatch({ messages: Array.from({ length: 10 }, (_, n) => ({ payload: payload(n), properties: {} })) });
+    let n = 0;
+    await this.take(consumer, 1210, async ({ ack }) => {
+      n += 1;
+      if (n <= 1204) await ack();
+      else if (n <= 1207) await ack({ type: Consumer.ACK_TYPES.NEGATIVE });
+    });
+    await please('idle');
+    await consumer.unsubscribe();
+    await producer.close();
+    return {};
+  }
+
   async cumulative() {
     const producer = await this.producer();
     const consumer = await this.consumer('EXCLUSIVE');

@@ -322,6 +322,25 @@ class Play:
         send(producer, 10, 20)
         return {"received": received + take_until(consumer, "message-19")}
 
+    def habits(self) -> Any:
+        consumer = self.client.subscribe(self.topic, "work", pulsar.ConsumerType.Shared)
+        producer = self.producer()
+        send(producer, 0, 1200)
+        for _ in range(1200):
+            consumer.acknowledge(consumer.receive(WAIT_MS))
+        batch = self.client.create_producer(self.topic, batching_enabled=True, batching_max_publish_delay_ms=1000)
+        for n in range(10):
+            batch.send_async(payload(n), accepted)
+        batch.flush()
+        messages = [consumer.receive(WAIT_MS) for _ in range(10)]
+        for message in messages[:4]:
+            consumer.acknowledge(message)
+        for message in messages[4:7]:
+            consumer.negative_acknowledge(message)
+        please("idle")
+        consumer.close()
+        return {}
+
     # -- helpers of the scenarios
 
     @property
