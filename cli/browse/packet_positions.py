@@ -16,12 +16,12 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pcli.codec.capture import CapturedFrame
+from pcli.codec.capture.files import packing_of
 from pcli.codec.capture.packets import Record, Window
 
 __all__ = ["WINDOWS", "PacketPositions", "Part"]
 
 WINDOWS: Final = 64
-_COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5")
 _ANCHOR: Final = 24
 """Number of bytes that are searched for in a packet before the rest is compared."""
 
@@ -75,7 +75,7 @@ class PacketPositions:
             descriptor = os.open(name, os.O_RDONLY)
         except OSError:
             return 0
-        if os.pread(descriptor, 2, 0) in _COMPRESSED:
+        if packing_of(os.pread(descriptor, 4, 0)):
             os.close(descriptor)
             return 0
         number = self._source_number(os.path.abspath(name))  # noqa: PTH100

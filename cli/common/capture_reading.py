@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from pcli.cli.common.input_notes import InputNotes, no_frames_text
+from pcli.cli.common.input_notes import InputNotes, no_frames_text, repeated_lines
 from pcli.cli.common.output import Exit, counted, say
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.bit_set import Bits
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe import Facts, Observer
     from pcli.codec.observe.observer_state import Request
     from pcli.codec.observe.payload_contents import Contents
+    from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
     from pcli.codec.observe.two_pass import AnswerIndex
     from pcli.replay.sources.capture_sources import Input
 
@@ -59,6 +60,12 @@ class CaptureReading:
     """A function that is called in the first pass for every note, in order with the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
     """A function that is called in the first pass for every TCP connection that ends."""
+    connections: ConnectionTracker | None = None
+    """The tracker of the connections, which detects connections that repeat others. If a command tracks the frames, it
+    sets this field; otherwise the first pass creates a tracker."""
+    repeats: bool = False
+    """Whether the frame of the last facts in the first pass repeats a frame of another connection; only if the first
+    pass created the tracker."""
     code: Exit = Exit.FINE
     _notes: InputNotes = field(default_factory=InputNotes)
     _totals: CaptureTotals | None = None
@@ -114,6 +121,10 @@ class CaptureReading:
         learn = self.contents.see if self.contents is not None else None
         streams = self._streams = FrameStreams() if first_pass and self.rewindable else None
         before, stream = 0, None
+        track = None
+        if first_pass and self.connections is None:
+            self.connections = _connection_tracker()
+            track = self.connections.see
         files = ((one.name, one.file) for one in inputs)
         for event in watched(read_capture(files, options), inputs):
             if not isinstance(event, CapturedFrame):
@@ -128,6 +139,8 @@ class CaptureReading:
             facts = see(event)
             if learn is not None:
                 learn(facts)
+            if track is not None:
+                self.repeats = not track(facts)
             if not before:
                 self.first_ns = before = event.time_ns
             self._frames = event.number
@@ -238,6 +251,8 @@ class CaptureReading:
         """Close the inputs and print the notes. If the output is empty, print the reason. Return the exit code."""
         self._stack.close()
         self._notes.print()
+        for line in repeated_lines(self.connections.repeated() if self.connections is not None else ()):
+            say(line)
         if self._totals is not None and not self._shown:
             say(self._why_empty(self._totals))
         return self.code
@@ -249,6 +264,13 @@ class CaptureReading:
         if self.filter:
             return f"none of {frames} matches the filter"
         return f"no frame of an application in {frames}: use --system for the frames of the broker's internal client"
+
+
+def _connection_tracker() -> ConnectionTracker:
+    from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
+    from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+
+    return ConnectionTracker(CaptureRecord(), on_end=lambda _stream, _end, _time_ns, _frame: None)
 
 
 def _observer(answers: AnswerIndex | None, contents: Contents | None) -> Observer:

@@ -8,15 +8,16 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pcli.cli.common.output import counted, say
 
 if TYPE_CHECKING:
     from pcli.codec.capture import CaptureTotals, Note
+    from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["InputNotes", "no_frames_text", "numbers_text", "placed_note"]
+__all__ = ["InputNotes", "no_frames_text", "numbers_text", "placed_note", "repeated_lines"]
 
 _MAX_NAMED: Final = 5
 """Maximum number of damaged files that are reported individually, and of ports and streams that are listed."""
@@ -80,6 +81,22 @@ class InputNotes:
         verb = "is" if count == 1 else "are"
         line = f"{counted(count, 'connection')} {verb} {protocol} ({numbers_text('port', ports)})"
         return f"{line}: {remedy}" if remedy else line
+
+
+def repeated_lines(records: Iterable[ConnectionRecord]) -> Iterator[str]:
+    """Yield a line for each connection that repeats another; for the last of many, their number."""
+    found = list(records)
+    for record in found[:_MAX_NAMED]:
+        how = "after a translation of its addresses" if record.translated else "behind a proxy"
+        other = "" if record.other_leg is None else f" ({_ends(record.other_leg)})"
+        counted_once = "its messages and requests are counted once"
+        yield f"stream {record.stream} ({_ends(record)}) is stream {record.leg_of}{other} {how}: {counted_once}"
+    if len(found) > _MAX_NAMED:
+        yield f"{len(found) - _MAX_NAMED} more connections repeat others"
+
+
+def _ends(record: ConnectionRecord) -> str:
+    return f"{':'.join(map(str, record.client))} → {':'.join(map(str, record.server))}"
 
 
 def no_frames_text(totals: CaptureTotals) -> str:

@@ -59,7 +59,7 @@ Files = Annotated[
         "-r",
         "--read",
         metavar="FILE",
-        help="Capture to read: pcap or pcapng, optionally compressed as .gz or .zst; - is stdin.",
+        help="Capture to read: pcap or pcapng, optionally compressed (.gz, .zst, .xz, .bz2, .lz4); - is stdin.",
     ),
 ]
 MoreFiles = Annotated[

@@ -111,6 +111,7 @@ class DiagnosisRun:
             options=self.options,
             system=True,
             rewindable=not self.interface,
+            connections=self.diagnosis.connections,
         )
         self.reading.on_note, self.reading.on_end = self.diagnosis.note, self.diagnosis.ended
         self.lines = FrameLines(self.filter)

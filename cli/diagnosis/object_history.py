@@ -76,7 +76,7 @@ def run(
         return made
 
     diagnosis = Diagnosis(on_record=findings.add, tracker=tracker)
-    reading = CaptureReading(files, options=options, system=True)
+    reading = CaptureReading(files, options=options, system=True, connections=diagnosis.connections)
     packets = PacketIndex() if packet_numbers else None
     until_ns, over, last_ns = question.until_ns, False, 0
 

@@ -90,7 +90,7 @@ def read_state(
         over = over or (until_ns is not None and time_ns > until_ns)
         return over
 
-    reading = CaptureReading(files, options=options, system=True)
+    reading = CaptureReading(files, options=options, system=True, connections=tracker.connections)
     reading.on_note = lambda note: None if over else tracker.note(note)
     reading.on_end = lambda end: None if is_over(end.time_ns) else tracker.ended(end)
     for facts in reading.facts():

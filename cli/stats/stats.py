@@ -117,7 +117,8 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         reading = CaptureReading(files=files, filter=filter_, options=read_options(decode_as, keylog), system=system)
         statistic = _statistic(name, interval)
         for facts in reading.facts():
-            statistic.add(facts)
+            if name == "conv" or not reading.repeats:
+                statistic.add(facts)
         print_rows(statistic.rows(reading.unanswered()), output.value, titles)
         raise typer.Exit(reading.finish())
 

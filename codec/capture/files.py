@@ -1,7 +1,8 @@
 """The decompressed bytes of a capture file, in chunks.
 
 Rules of this file
-1. The first bytes of a file, never its name, determine its type: gzip, zstd, or an uncompressed capture.
+1. The first bytes of a file, never its name, determine its type: an uncompressed capture, or one of the compression
+   formats of `packing_of`.
 2. Memory use does not grow with the file: at most CHUNK bytes are read at a time, and decompressed chunks have about
    that size.
 3. The chunks end at the first damage. All bytes that can be decompressed are returned first; ``Source.error`` then
@@ -12,20 +13,45 @@ Rules of this file
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, BinaryIO, Final
 
+from pcli.codec.capture.lz4 import unlz4
 from pcli.codec.capture.zstd import unzstd
 from pcli.codec.errors import CaptureError
 
-__all__ = ["CHUNK", "Source", "open_source"]
+__all__ = ["CHUNK", "Source", "open_source", "packing_of", "unpacking_hint"]
 
 CHUNK: Final = 256 * 1024
 """Bytes per read. Larger windows do not speed up reading, and all frames of a window are in memory at the same time."""
 
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_STARTS: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zX": "xz",
+    b"BZh": "bzip2",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\x02\x21\x4c\x18": "lz4",
+}
+"""Names of compression formats by the first bytes of a file."""
+
+_COMMANDS: Final = {
+    b"PK\x03\x04": ("a zip archive", "unzip"),
+    b"7z\xbc\xaf": ("a 7z archive", "7z x"),
+    b"LZIP": ("compressed with lzip", "lzip -d"),
+    b"\x1f\x9d": ("compressed with compress", "uncompress"),
+    b"\xff\x06\0\0": ("compressed with snappy", "snzip -d"),
+    b"\x5d\0\0": ("compressed with lzma", "unlzma"),
+    b"Rar!": ("a rar archive", "unrar x"),
+}
+"""Formats that are not read, by the first bytes of a file: the text, and the command that decompresses the file."""
+
+_STEP: Final = 4096
+"""Number of compressed bytes that are decompressed at a time if the decompressor drops its output at an error."""
 
 
 class Source:
@@ -94,12 +120,22 @@ def open_source(file: BinaryIO) -> Source:
         if not piece:
             break
         head += piece
+    unpack = _UNPACK.get(packing_of(head))
     pieces = _pieces(head, read)
-    if head.startswith(_GZIP):
-        pieces = _gunzip(pieces)
-    elif head == _ZSTD or (len(head) == 4 and head[0] & 0xF0 == 0x50 and head[1:] == b"\x2a\x4d\x18"):
-        pieces = unzstd(pieces)
-    return Source(pieces)
+    return Source(pieces if unpack is None else unpack(pieces))
+
+
+def packing_of(head: bytes) -> str:
+    """Return the name of the compression format of a file, from its first four bytes; empty if it has none."""
+    if len(head) >= 4 and head[0] & 0xF0 == 0x50 and head[1:4] == b"\x2a\x4d\x18":
+        return "zstd"  # a skippable frame, with which pzstd begins
+    return next((name for start, name in _STARTS.items() if head.startswith(start)), "")
+
+
+def unpacking_hint(head: bytes) -> str:
+    """Return how to decompress a file whose compression format is not read; empty for any other file."""
+    found = next((value for start, value in _COMMANDS.items() if head.startswith(start)), None)
+    return "" if found is None else f"it is {found[0]}: decompress it with `{found[1]}`"
 
 
 def _pieces(head: bytes, read: Callable[[int], bytes | None]) -> Iterator[bytes]:
@@ -192,3 +228,39 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from engine.feed(piece, position)
         position += len(piece)
     engine.end(position)
+
+
+def _decompressed(name: str, new: Callable[[], Any], pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress chunks with a decompressor of the standard library, stream by stream."""
+    engine, position = None, 0
+    for piece in pieces:
+        for start in range(0, len(piece), _STEP):
+            rest = piece[start : start + _STEP]
+            while rest or (engine is not None and not engine.needs_input):
+                if engine is None:
+                    rest = rest.lstrip(b"\0")  # padding between streams
+                    if not rest:
+                        break
+                    engine = new()
+                try:
+                    out = engine.decompress(rest, CHUNK)
+                except (OSError, ValueError, lzma.LZMAError) as error:
+                    raise CaptureError(f"the {name} data is damaged: {error}", position + start) from None
+                rest = engine.unused_data
+                if engine.eof:
+                    engine = None
+                if out:
+                    yield out
+        position += len(piece)
+    if engine is not None:
+        raise CaptureError(f"the {name} data ends early: the file is truncated or still being written", position)
+
+
+_UNPACK: Final[dict[str, Callable[[Iterator[bytes]], Iterator[bytes]]]] = {
+    "gzip": _gunzip,
+    "zstd": unzstd,
+    "xz": partial(_decompressed, "xz", lzma.LZMADecompressor),
+    "bzip2": partial(_decompressed, "bzip2", bz2.BZ2Decompressor),
+    "lz4": unlz4,
+}
+"""Decompressors by the name of the format."""

@@ -46,7 +46,7 @@ NOTE_KINDS: dict[str, str] = {
 class Stream:
     """One TCP connection."""
 
-    __slots__ = ("client", "decrypted", "kind", "midstream", "number", "opening", "server")
+    __slots__ = ("bases", "client", "decrypted", "kind", "midstream", "number", "opening", "server")
 
     def __init__(self, number: int, client: tuple[str, int], server: tuple[str, int], *, midstream: bool) -> None:
         self.number = number
@@ -59,6 +59,8 @@ class Stream:
         """Whether the capture lacks the connection's SYN."""
         self.opening: tuple[int, ...] = ()
         """The connection's first packet and the packets of its SYNs."""
+        self.bases = [-1, -1]
+        """Sequence number of the first byte of the client and of the server; -1 if it is unknown."""
         self.kind = "unknown"
         """One of pulsar, tls, http, proxy (a PROXY header before unidentified bytes), other and unknown."""
         self.decrypted = False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from pcli.codec.capture.fast_path import Reader
-from pcli.codec.capture.files import Source, open_source
+from pcli.codec.capture.files import Source, open_source, unpacking_hint
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.output import Output
@@ -181,7 +181,8 @@ def _no_capture(source: Source) -> str:
     head = source.data[:4]
     if head in MAGICS or head == MAGIC:
         return ""
-    return f"neither pcap nor pcapng: it begins with {head.hex(' ')}"
+    hint = unpacking_hint(head) or f"it begins with {head.hex(' ')}"
+    return f"neither pcap nor pcapng: {hint}"
 
 
 def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:

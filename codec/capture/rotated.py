@@ -22,7 +22,7 @@ from pcli.codec.errors import CaptureError
 __all__ = ["Part", "order_parts", "pull_first_time"]
 
 _NUMBERS: Final = re.compile(r"(\d+)")
-_ENDING: Final = re.compile(r"\.(?:pcapng|pcap|cap)(?=\d*$)|\.(?:gz|zst)$", re.IGNORECASE)
+_ENDING: Final = re.compile(r"\.(?:pcapng|pcap|cap)(?=\d*$)|\.(?:gz|zst|xz|bz2|lz4)$", re.IGNORECASE)
 """Suffixes of captures and compressed files. ``tcpdump -C`` puts the number after the suffix; other tools put it before
 the suffix."""
 

@@ -97,4 +97,5 @@ class StreamClassifier:
         if direction.from_client != client:
             stream = direction.stream
             stream.client, stream.server = stream.server, stream.client
+            stream.bases.reverse()
             direction.from_client, direction.peer.from_client = client, not client

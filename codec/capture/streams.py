@@ -90,7 +90,7 @@ class TcpReassembly:
             self._syn(direction, segment, packet)
             seq = seq + 1 & _MASK
         elif direction.base < 0:
-            direction.base = seq
+            _begin(direction, seq)
         direction.seen = True
         if segment.packets:
             self.output.remember_fragments(packet, segment.packets)
@@ -121,7 +121,7 @@ class TcpReassembly:
         data, start, end = segment.data, segment.start, segment.end
         if distance == 1 and direction.isn < 0 and not direction.offset and not direction.held:
             # The first packet was a keep-alive, whose sequence number is one less than that of the next byte.
-            direction.base = direction.base + 1 & _MASK
+            _begin(direction, direction.base + 1 & _MASK)
             offset = distance = 0
         size = end - start + segment.missing
         if not _FAR_BACK < distance < _FAR_AHEAD:
@@ -358,7 +358,7 @@ class TcpReassembly:
             if packet not in stream.opening:
                 stream.opening += (packet,)
             direction.isn = segment.seq
-            direction.base = segment.seq + 1 & _MASK
+            _begin(direction, segment.seq + 1 & _MASK)
 
     def _over(self, direction: Direction) -> bool:
         return direction.fin >= 0 and (direction.mode == SKIP or direction.fin <= direction.offset)
@@ -439,6 +439,11 @@ def _note_resent(direction: Direction, seq: int, size: int, time_ns: int) -> Non
     before = direction.resent
     first_ns = before.first_ns if before is not None and before.seq == seq else time_ns
     direction.resent = Retransmission(seq, size, first_ns, time_ns)
+
+
+def _begin(direction: Direction, base: int) -> None:
+    """Set the sequence number of the first byte of a direction."""
+    direction.base = direction.stream.bases[not direction.from_client] = base
 
 
 def _offset(queued: QueuedSegment) -> int:

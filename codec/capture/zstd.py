@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any, Final
 
+from pcli.codec.capture.chunk_stream import ChunkStream, StreamEndedError
 from pcli.codec.errors import CaptureError
 
 __all__ = ["FRAME_LIMIT", "unzstd"]
@@ -30,44 +31,10 @@ _READ_SIZE: Final = 16 * 1024
 _SIP: Final = 4 * 1024
 
 
-class _Cut(Exception):  # noqa: N818  (no error, an end; it never leaves this file)
-    """An exception that marks the end of the data."""
-
-
-class _Bytes:
-    """A stream of chunks with a known position."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self.pieces = pieces
-        self.rest = b""
-        self.position = 0
-
-    def take(self, count: int) -> bytes:
-        """Return exactly ``count`` bytes."""
-        parts, size = [self.rest], len(self.rest)
-        while size < count:
-            piece = next(self.pieces, b"")
-            if not piece:
-                self.rest = b"".join(parts)
-                raise _Cut
-            parts.append(piece)
-            size += len(piece)
-        whole = b"".join(parts) if len(parts) > 1 else self.rest
-        self.rest = whole[count:]
-        self.position += count
-        return whole[:count]
-
-    def ended(self) -> bool:
-        """Whether all data was read."""
-        if not self.rest:
-            self.rest = next(self.pieces, b"")
-        return not self.rest
-
-
 class _Frame:
     """A partly read frame: its header and its blocks so far."""
 
-    def __init__(self, source: _Bytes) -> None:
+    def __init__(self, source: ChunkStream) -> None:
         descriptor = source.take(1)[0]
         single = descriptor >> 5 & 1
         self.raw = [_MAGIC, bytes([descriptor])]
@@ -82,7 +49,7 @@ class _Frame:
         self.blocks: list[bytes] = []
         self.packed = self.bound = 0
 
-    def pull(self, source: _Bytes) -> bool:
+    def pull(self, source: ChunkStream) -> bool:
         """Read one block. Return True if it is the last."""
         head = source.take(3)
         bits = int.from_bytes(head, "little")
@@ -126,12 +93,12 @@ class _Frame:
 
 def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the decompressed bytes. Raise CaptureError after the last good byte if the data is damaged or truncated."""
-    source = _Bytes(pieces)
+    source = ChunkStream(pieces)
     wrong: CaptureError | None = None
     while not source.ended():
         try:
             deferred = yield from _one(source, source.position)
-        except _Cut:
+        except StreamEndedError:
             end = source.position + len(source.rest)
             cut = CaptureError("the zstd data ends early: the file is truncated or still being written", end)
             raise (wrong or cut) from None
@@ -142,7 +109,7 @@ def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
         raise wrong
 
 
-def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | None]:
+def _one(source: ChunkStream, start: int) -> Generator[bytes, None, CaptureError | None]:
     """Yield one frame's content, or skip a skippable frame. Return a deferred error if all content was yielded."""
     magic = source.take(4)
     if magic[0] & 0xF0 == 0x50 and magic[1:] == b"\x2a\x4d\x18":
@@ -161,7 +128,7 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
             last = frame.pull(source)
         large = frame.bound > FRAME_LIMIT
         tail = source.take(4) if frame.checked and not large else b""
-    except (_Cut, CaptureError):
+    except (StreamEndedError, CaptureError):
         yield from _undamaged(frame, start)
         raise
     if large:
@@ -206,7 +173,7 @@ class _Again:
 
     closed = False
 
-    def __init__(self, frame: _Frame, source: _Bytes) -> None:
+    def __init__(self, frame: _Frame, source: ChunkStream) -> None:
         self._piece = b"".join([*frame.raw, *frame.blocks])
         self._place = 0
         self._source = source

@@ -3,7 +3,7 @@
 Rules of this file
 1. A record is evaluated once, when it is complete or evicted, or at the end of the capture. `poll` also evaluates the
    records that are still open, and returns only findings that it has not returned before.
-2. Records of the broker's own traffic are not evaluated.
+2. Records of the broker's own traffic, and of connections that repeat others, are not evaluated.
 3. If two findings have the same identity, the later finding is kept. An error in a rule is a bug and is not caught.
 """
 
@@ -20,6 +20,7 @@ from pcli.codec.observe.rules import RULES, Finding, Moment, Rule
 from pcli.codec.observe.rules.connection_text import place
 from pcli.codec.observe.rules.finding import CERTAINTIES, GROUPS, SEVERITIES
 from pcli.codec.observe.system_topics import is_system_subscription
+from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
@@ -86,6 +87,11 @@ class Diagnosis:
         return self._tracker.capture
 
     @property
+    def connections(self) -> ConnectionTracker:
+        """The tracked connections."""
+        return self._tracker.connections
+
+    @property
     def subscriptions(self) -> SubscriptionTracker:
         """The tracked topics, subscriptions and consumers, for their statistics."""
         return self._tracker.subscriptions
@@ -111,7 +117,7 @@ class Diagnosis:
         moment = Moment(now_ns, over=False, capture=self.capture, thresholds=self._thresholds)
         new = {name: found for name, found in self._found.items() if name not in self._reported}
         for group, record in self._tracker.records():
-            if not _is_system(record):
+            if not _is_excluded(record):
                 for rule in self._rules[group]:
                     new |= {found.identity: found for found in rule.evaluate(record, moment)}
         new = {name: found for name, found in new.items() if name not in self._reported}
@@ -145,7 +151,7 @@ class Diagnosis:
         new: list[Finding] = []
         if group == "connection":
             self._servers[record.stream] = place(record.server)
-        if not _is_system(record):
+        if not _is_excluded(record):
             self._seen[group] += 1
             if group == "topic":
                 self._messages += record.messages_in
@@ -184,10 +190,10 @@ def checked_counts_text(counts: dict[str, int]) -> str:
     return f"{', '.join(things)}, {rules} checked"
 
 
-def _is_system(record: Any) -> bool:
-    """Whether a record belongs to the broker's own traffic; False for records without a topic."""
+def _is_excluded(record: Any) -> bool:
+    """Whether a record belongs to the broker's own traffic, or repeats another connection with translated addresses."""
     if isinstance(record, KeyRecord):
         record = record.subscription
     if isinstance(record, SubscriptionRecord):
         return record.topic.system or is_system_subscription(record.name)
-    return bool(getattr(record, "system", False))
+    return bool(getattr(record, "system", False) or getattr(record, "translated", False))

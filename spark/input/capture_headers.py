@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import BinaryIO, Final
 
-from pcli.codec.capture.files import open_source
+from pcli.codec.capture.files import open_source, packing_of
 from pcli.codec.capture.packets import Packet
-from pcli.codec.capture.pcap import MAGICS
 from pcli.codec.capture.pcapng import MAGIC
 from pcli.codec.capture.reading import read_packets
 from pcli.codec.errors import CaptureError
@@ -42,7 +41,7 @@ class Head:
     format: str = ""
     """``pcap`` or ``pcapng``; empty if the file is not a capture."""
     packing: str = ""
-    """``gzip`` or ``zstd``; empty if the file is not compressed."""
+    """``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``lz4``; empty if the file is not compressed."""
     first_ns: int | None = None
     """Time of the first packet, or None if there is none."""
     preamble: bytes = b""
@@ -65,16 +64,10 @@ def read_head(file: BinaryIO) -> Head:
         return Head("not a capture" if source.error is None else "unreadable", str(error))
     except OSError as error:
         return Head("unreadable", reason_of(error))
-    packing = _packing(head)
+    packing = packing_of(head)
     kind = "pcapng" if magic == MAGIC else "pcap"
     preamble, records = (b"", 0) if packing else _preamble(head, kind)
     return Head("read", "", kind, packing, first.time_ns if first else None, preamble, records)
-
-
-def _packing(head: bytes) -> str:
-    if head[:4] == MAGIC or head[:4] in MAGICS:
-        return ""
-    return "gzip" if head.startswith(b"\x1f\x8b") else "zstd"
 
 
 def _preamble(head: bytes, kind: str) -> tuple[bytes, int]:

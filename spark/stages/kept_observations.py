@@ -52,7 +52,7 @@ def kept_streams(
 
 
 def _values(one: Stream, servers: Container[tuple[str, int]]) -> tuple[Any, ...]:
-    return one.client, one.server, one.kind, one.midstream, one.opening, one.server in servers
+    return one.client, one.server, one.kind, one.midstream, one.opening, tuple(one.bases), one.server in servers
 
 
 def continued_groups(

@@ -31,7 +31,7 @@ CAPTURES: Final = pa.schema(
             "reason why the file was not read to its end, or cannot be read now if an earlier run read it",
         ),
         column("format", TEXT, "`pcap` or `pcapng`"),
-        column("packing", TEXT, "`gzip` or `zstd`; null if the file is not compressed"),
+        column("packing", TEXT, "`gzip`, `zstd`, `xz`, `bzip2` or `lz4`; null if the file is not compressed"),
         column("link_types", many(INT), "LINKTYPE numbers of the interfaces in the file"),
         column("file_bytes", LONG, "size of the file"),
         column("read_bytes", LONG, "bytes read, after decompression"),

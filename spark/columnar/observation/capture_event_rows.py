@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.spark.columnar.observation.frame_header_rows import END, HEADS, NOTE, STREAM
 
 __all__ = ["RecordingEvent", "note_and_end_rows", "read_event", "read_stream", "stream_rows"]
+
+_STREAM: Final = ("client", "server", "kind", "midstream", "opening", "bases")
+"""The attributes of a connection in its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,9 @@ def stream_rows(streams: Iterable[Stream]) -> pa.RecordBatch:
     """Return the rows of connections."""
     return pa.RecordBatch.from_pylist(
         [
-            _row(STREAM, -1, 0, one.number, 0, [one.client, one.server, one.kind, one.midstream, one.opening])
+            _row(
+                STREAM, -1, 0, one.number, 0, [one.client, one.server, one.kind, one.midstream, one.opening, one.bases]
+            )
             for one in streams
         ],
         HEADS,
@@ -75,9 +80,9 @@ def _end(one: StreamEnd | Note) -> list[Any]:
 
 def read_stream(number: int, data: bytes) -> Stream:
     """Return the connection that a row describes."""
-    client, server, kind, midstream, opening = json.loads(data)
+    client, server, kind, midstream, opening, bases = json.loads(data)
     stream = Stream(number, (client[0], client[1]), (server[0], server[1]), midstream=midstream)
-    stream.kind, stream.opening = kind, tuple(opening)
+    stream.kind, stream.opening, stream.bases = kind, tuple(opening), bases
     return stream
 
 

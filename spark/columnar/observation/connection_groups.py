@@ -27,6 +27,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
+from pcli.codec.observe.tracking.connections.translated_connections import possible_copies
 from pcli.spark.columnar.observation.disjoint_sets import Sets
 
 __all__ = [
@@ -75,6 +76,7 @@ def groups_of(
         *((row["stream"], (tie, row["text"])) for tie in ("topic", "transaction") for row in rows.get(tie, ())),
         *((row["stream"], other) for row, other in ties_without_opening(rows)),
         *by_proxy(rows, streams),
+        *possible_copies(streams.values()),
     ):
         sets.join(stream, other)
     least: dict[Hashable, int] = {}
@@ -132,20 +134,16 @@ def by_proxy(rows: TieRows, streams: Mapping[int, Stream]) -> Iterator[tuple[int
     connected: dict[int, list[int]] = {}
     for row in rows.get("CONNECTED", ()):
         connected.setdefault(row["stream"], []).append(row["place"])
-    fronts: deque[tuple[int, Stream, str]] = deque(maxlen=_MOST_FRONTS)
+    fronts: deque[tuple[int, Stream]] = deque(maxlen=_MOST_FRONTS)
     for row in sorted(rows.get("CONNECT", ()), key=lambda row: int(row["place"])):
         place, back = row["place"], streams[row["stream"]]
         while fronts and fronts[0][0] < place:
             fronts.popleft()
-        for until, front, url in fronts:
-            if until > place and front.server != back.server and _leads(front, url, back):
+        for until, front in fronts:
+            if until > place and front.server != back.server:
                 yield front.number, back.number
         until = min((one for one in connected.get(back.number, ()) if one > place), default=_NEVER)
-        fronts.append((until, back, row["text"]))
-
-
-def _leads(front: Stream, url: str, back: Stream) -> bool:
-    return front.server[0] == back.client[0] or url.rpartition("/")[2] == f"{back.server[0]}:{back.server[1]}"
+        fronts.append((until, back))
 
 
 def packed(found: Mapping[int, int], frames: Mapping[int, int]) -> dict[int, int]:

@@ -23,6 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
+from pcli.codec.observe.tracking.connections.translated_connections import possible_copies
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
@@ -180,7 +181,7 @@ def _packed(
 
 def _links(rows: TieRows, streams: Mapping[int, Stream]) -> dict[int, int]:
     sets = Sets()
-    for one, other in (*same_ports(streams), *by_proxy(rows, streams)):
+    for one, other in (*same_ports(streams), *by_proxy(rows, streams), *possible_copies(streams.values())):
         sets.join(one, other)
     least: dict[Hashable, int] = {}
     return {stream: least.setdefault(sets.top(stream), stream) for stream in sorted(streams)}

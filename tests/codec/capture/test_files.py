@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
+import os
+import shutil
+import subprocess
 import zlib
 
+import cramjam
 import pytest
 
-from pcli.codec.capture.files import CHUNK, Source, open_source
+from pcli.codec.capture import read_capture
+from pcli.codec.capture.files import CHUNK, Source, open_source, packing_of, unpacking_hint
 from pcli.codec.errors import CaptureError
 
 
@@ -160,3 +167,68 @@ def test_a_file_object_with_only_a_read_method():
             return self.left.pop(0)
 
     assert drained(open_source(Plain())) == b"\x1f"
+
+
+# -- formats other than gzip and zstd
+
+PACKERS = {"xz": ["xz", "-zc"], "bzip2": ["bzip2", "-zc"], "lz4": ["lz4", "-zcq"]}
+LZ4_OPTIONS = [[], ["-9"], ["-B4", "-BD"], ["-B4", "-BI", "-BX"], ["-l"], ["--no-frame-crc", "-BD"]]
+
+
+def packed(data: bytes, name: str, *options: str) -> bytes:
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    return subprocess.run([*PACKERS[name], *options], input=data, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("name", "options"), [("xz", []), ("bzip2", []), *(("lz4", some) for some in LZ4_OPTIONS)])
+def test_other_formats(name, options):
+    data = text_of(20_000) + os.urandom(300_000)
+    whole = packed(data, name, *options)
+    assert packing_of(whole[:4]) == name
+    twice = whole if "-l" in options else whole + whole
+    source = open_source(io.BytesIO(twice))
+    assert drained(source) == data * (len(twice) // len(whole))
+    assert source.error is None
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [*((name, "cut") for name in PACKERS), ("xz", "damaged"), ("bzip2", "damaged")]
+)
+def test_bytes_before_the_damage_are_returned_in_other_formats(name, change):
+    data = text_of(30_000)
+    whole = packed(data, name, {"xz": "-1", "bzip2": "-1", "lz4": "-B4"}[name])  # small blocks
+    at = len(whole) * 3 // 4
+    source = open_source(io.BytesIO(whole[:at] if change == "cut" else whole[:at] + bytes(2000) + whole[at + 2000 :]))
+    found = drained(source)
+    assert len(found) > len(data) // 4
+    assert data.startswith(found[: len(data) // 4])
+    assert source.error is not None
+    assert f"the {name} data" in source.error.text
+
+
+def test_a_damaged_lz4_block():
+    data = text_of(30_000)
+    whole = bytearray(packed(data, "lz4", "-B4"))
+    size = int.from_bytes(whole[7:11], "little")
+    whole[11 + size : 15 + size] = b"\xff\xff\xff\x7f"
+    source = open_source(io.BytesIO(bytes(whole)))
+    assert drained(source) == data[: 64 << 10]
+    assert source.error is not None
+    assert "the lz4 data" in source.error.text
+
+
+def test_lz4_and_bzip2_of_libraries():
+    data = text_of(20_000)
+    assert drained(open_source(io.BytesIO(bytes(cramjam.lz4.compress(data))))) == data
+    assert drained(open_source(io.BytesIO(bz2.compress(data)))) == data
+    assert drained(open_source(io.BytesIO(lzma.compress(data)))) == data
+
+
+@pytest.mark.parametrize(
+    ("head", "command"), [(b"PK\3\4", "unzip"), (b"7z\xbc\xaf", "7z x"), (b"\x1f\x9d\x90\0", "uncompress")]
+)
+def test_formats_that_are_not_read_are_named(head, command):
+    assert f"`{command}`" in unpacking_hint(head)
+    with pytest.raises(CaptureError, match=command):
+        list(read_capture([("a.zip", io.BytesIO(head + bytes(40)))]))

@@ -61,7 +61,14 @@ def files_of(blobs):
 
 def note_row(note):
     stream = note.stream
-    seen = stream and (stream.number, stream.client, stream.server, stream.midstream, stream.opening)
+    seen = stream and (
+        stream.number,
+        stream.client,
+        stream.server,
+        stream.midstream,
+        stream.opening,
+        tuple(stream.bases),
+    )
     return (type(note).__name__, seen, *(getattr(note, name) for name in note.__slots__ if name != "stream"))
 
 

@@ -34,6 +34,7 @@ class ConnectionState:
         "exchanges",
         "existence_checks",
         "has_unnamed_peers",
+        "is_new",
         "is_proxy_side",
         "last_frame_ns",
         "limit",
@@ -62,9 +63,12 @@ class ConnectionState:
         self.has_unnamed_peers = False
         """Whether the connection carried messages of producers or consumers whose names are not in the capture."""
         self.after_connect = False
-        """Whether CONNECT was the client's last frame."""
+        """Whether the frames since CONNECT are compared with those of a proxied connection."""
         self.is_proxy_side = False
-        """Whether a proxy opened the connection. If so, the frames repeat the frames of another connection."""
+        """Whether the frames repeat the frames of another connection: a proxy opened this connection, or it is the same
+        connection with translated addresses."""
+        self.is_new = True
+        """Whether the frames of the connection are compared with those of new connections."""
         self.last_frame_ns = [0, 0]
         """Times of the last frame from the broker and from the client."""
         self.recent: tuple[deque[_End], deque[_End]] = (deque(maxlen=_MAX_RECENT), deque(maxlen=_MAX_RECENT))

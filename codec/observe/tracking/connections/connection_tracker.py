@@ -7,6 +7,8 @@ Rules of this file
    sizes. This record shows on which side of the proxy a fault occurred. Its requests repeat the requests of the
    client's connection and are not counted.
 3. The broker's own traffic has connection records but no exchange records.
+4. A connection with translated addresses (translated_connections.py) has a record, of which only the times and the
+   numbers of frames are kept.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from pcli.codec.observe.tracking.connections.exchanges import (
 from pcli.codec.observe.tracking.connections.frame_checks import check_checksum, check_size, deprecated
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
-from pcli.codec.observe.tracking.connections.proxied_connections import ProxiedConnections
+from pcli.codec.observe.tracking.connections.proxied_connections import ProxiedConnections, pair_legs
 from pcli.codec.observe.tracking.connections.topic_list_watchers import TopicListWatchers
+from pcli.codec.observe.tracking.connections.translated_connections import TranslatedConnections
 from pcli.codec.observe.tracking.records.connection_records import MAX_LOSSES, CaptureRecord, ConnectionRecord
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.frame import SEND
@@ -71,6 +74,7 @@ class ConnectionTracker:
         self._table = ConnectionTable(capture, self._end_silently, on_done)
         self._hosts = Hosts(capture, on_done) if hosts is None else hosts
         self._proxied, self._watchers = ProxiedConnections(), TopicListWatchers()
+        self._translated = TranslatedConnections()
         self._non_pulsar = NonPulsarStreams(servers)
         self._stream: object = None
         self._connection = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
@@ -94,6 +98,10 @@ class ConnectionTracker:
             record.client_frames += 1
         else:
             record.broker_frames += 1
+        if record.translated:
+            return False
+        if connection.is_new:
+            connection.is_new = self._translated.add(frame)
         side, last_ns = frame.from_client, connection.last_frame_ns
         if time_ns - last_ns[side] > handshake.PATIENCE_NS:
             connection.silences[side] = (last_ns[side], time_ns)
@@ -119,7 +127,11 @@ class ConnectionTracker:
         if not record.first_frame:
             record.first_ns, record.first_frame, record.kind = frame.time_ns, frame.number, "pulsar"
             self._capture.first_ns = self._capture.first_ns or frame.time_ns
-            if stream.midstream:
+            original = self._translated.begin(connection, stream, frame)
+            if original is not None:
+                connection.is_proxy_side = record.translated = True
+                pair_legs(original.record, record)
+            elif stream.midstream:
                 self._doubt(connection, "start")
             elif frame.type != _CONNECT and self._capture.evicted:
                 self._doubt(connection, "evicted")
@@ -189,9 +201,10 @@ class ConnectionTracker:
         frame = facts.frame
         check_size(connection, facts)
         handshake.end_open_ping(connection, facts)
-        if connection.after_connect and frame.from_client and frame.type not in _LOGIN:
-            connection.after_connect = False
-            connection.is_proxy_side = self._proxied.first(connection, facts)
+        if connection.after_connect and frame.type != _CONNECT and self._proxied.see(connection, facts):
+            connection.is_proxy_side, connection.after_connect = True, False
+            connection.exchanges.clear()
+            connection.open_requests.clear()
         self._update_system(connection, facts)
         step = _STEPS.get(frame.type)
         if step is not None:
@@ -287,7 +300,7 @@ class ConnectionTracker:
         self._watchers.forget(record)
         self._check_directions(connection)
         count_unanswered(connection, time_ns)
-        if record.kind == "pulsar" and not record.system:
+        if record.kind == "pulsar" and not record.system and not record.translated:
             self._hosts.ended(record)
         if record.first_frame and not connection.is_proxy_side:
             self._on_end(record.stream, word, time_ns, record.last_frame)
@@ -307,6 +320,10 @@ class ConnectionTracker:
                 self._check_directions(connection)
                 self._doubt(connection, "end")
                 count_unanswered(connection, now_ns)
+
+    def repeated(self) -> Iterator[ConnectionRecord]:
+        """Yield the records of the connections that repeat others: behind a proxy, or with translated addresses."""
+        yield from (one.record for one in self._table if one.record.leg_of >= 0)
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Yield every connection, host and exchange record with the name of its group."""
@@ -330,7 +347,6 @@ def _remember_producer(connection: ConnectionState, producer: Producer) -> None:
         connection.producers = {one: None for one in connection.producers if one.sends}
 
 
-_LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE", "PING", "PONG"))
 _CONNECT: Final = BY_NAME["CONNECT"].number
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
 

@@ -72,7 +72,10 @@ class ConnectionRecord:
     """The value in CONNECTED; 0 if absent."""
     proxy_to_broker_url: str = ""
     leg_of: int = -1
-    """tcp.stream of the client's connection if this is the connection from its proxy to the broker; otherwise -1."""
+    """tcp.stream of the client's connection if this is the connection from its proxy to the broker, or if this is the
+    same connection after a translation of its addresses; otherwise -1."""
+    translated: bool = False
+    """Whether this is the same connection as ``leg_of``, after a translation of its addresses."""
     other_leg: ConnectionRecord | None = field(default=None, repr=False, compare=False)
     """The other connection of a proxied pair, in both records."""
     connect_frame: int = 0

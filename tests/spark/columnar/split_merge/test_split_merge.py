@@ -240,7 +240,7 @@ def expected(files: Sequence[bytes], options: ReadOptions = OPTIONS) -> tuple[li
 
 
 def streams_row(stream: Any) -> Row:
-    return stream.number, stream.client, stream.server, stream.midstream, stream.opening, stream.kind
+    return stream.number, stream.client, stream.server, stream.midstream, stream.opening, stream.kind, stream.bases
 
 
 def check(files: Sequence[bytes], every: Iterator[int], options: ReadOptions = OPTIONS) -> int:
