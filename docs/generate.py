@@ -131,8 +131,11 @@ def limits() -> Iterator[str]:
         f"offloaders, bookies and Java plug-ins: {policies}."
     )
     yield (
-        "- **Metrics that are absent**: those of Java, BookKeeper, the HTTP server and the load manager, the sizes of "
-        "entries, and the durations of lookups, loads, compactions and transactions."
+        "- **Metrics that are absent**: those of Java, BookKeeper, the HTTP server, the load manager and the quotas of "
+        "resource groups; the sizes of entries; the durations of lookups, waits for lists, publishing "
+        "(`pulsar_broker_publish_latency`), loads, compactions, schemas and transactions; and the numbers of "
+        "compatible and incompatible schemas (`pulsar_schema_*`) and of transactions by subscription "
+        "(`pulsar_txn_tp_*`)."
     )
     yield f"- **Settings without effect** ({len(IGNORED)}): `--conf` and `--set` accept them.\n"
     yield "<details><summary>all of these settings, by reason</summary>\n"

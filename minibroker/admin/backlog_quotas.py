@@ -67,9 +67,10 @@ def _of_topic(call: Call) -> Any:
     quotas = policies.quotas.get(str(name.base), {})
     if quotas or not call.flag("applied"):
         return quotas
-    space = policies.namespace_of(name)
-    default = call.broker.policies.default_quota
-    return (space.quotas if space is not None else {}) or {SIZE: default, AGE: default}
+    space = call.namespace()
+    # On a real broker, this request also stores the default as the quotas of the namespace.
+    space.quotas = space.quotas or dict.fromkeys((SIZE, AGE), policies.default_quota)
+    return space.quotas
 
 
 def _set_of_topic(call: Call) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from pcli.minibroker.admin.body_types import (
@@ -242,14 +243,31 @@ def _remove_isolation(call: Call) -> None:
 
 
 def _isolated_brokers(call: Call) -> Any:
-    _isolation(call)
     return [_isolated_broker(call)]
 
 
 def _isolated_broker(call: Call) -> Any:
-    _isolation(call)
-    name = call.path_text("broker") if "broker" in call.path else call.broker.address
-    return {"brokerName": name, "policyName": None, "isPrimary": True, "namespaceRegex": []}
+    """Return the last policy that matches a broker, and the namespaces of all such policies."""
+    broker = call.path_text("broker") if "broker" in call.path else call.broker.address
+    found: dict[str, Any] = {"brokerName": broker, "namespaceRegex": [], "primary": False}
+    for name, data in _isolation(call).items():
+        primary, secondary = (any(map(_pattern(broker), data.get(key) or ())) for key in ("primary", "secondary"))
+        if primary or secondary:
+            namespaces = [*found["namespaceRegex"], *data["namespaces"]]
+            found |= {"policyName": name, "namespaceRegex": namespaces, "primary": primary}
+    return found
+
+
+def _pattern(text: str) -> Callable[[str], bool]:
+    """Return a function that returns whether a pattern matches a text; an invalid pattern matches nothing."""
+
+    def matches(pattern: str) -> bool:
+        try:
+            return re.fullmatch(pattern, text) is not None
+        except re.error:
+            return False
+
+    return matches
 
 
 ENDPOINTS: Final = (

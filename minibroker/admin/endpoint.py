@@ -156,6 +156,14 @@ class Call:
             raise RestError(404, reason)
         return namespace
 
+    def owned_namespace(self) -> Namespace:
+        """Return the namespace in the path. Raises 404 if it does not exist, and 412 if it lacks this cluster."""
+        namespace, cluster = self.namespace("Namespace not found"), self.broker.settings.clusterName
+        if cluster not in namespace.clusters and cluster not in namespace.allowed_clusters:
+            lists = f"local_cluster={cluster} ns={namespace.name} clusters=[{', '.join(sorted(namespace.clusters))}]"
+            raise RestError(412, f"Namespace missing local cluster name in clusters list: {lists}")
+        return namespace
+
     # -- topics ----------------------------------------------------------------------------------------------------
 
     @property
@@ -172,7 +180,7 @@ class Call:
     def topic(self) -> Topic:
         """Load and return the topic in the path, and start serving its bundle. Raises 404 if it does not exist."""
         name = self.topic_name
-        self.namespace("Namespace not found")
+        self.owned_namespace()
         return self.load(name)
 
     def topic_with_policies(self) -> TopicName:
@@ -185,7 +193,7 @@ class Call:
         name = self.topic_name
         if name.partition >= 0:
             raise RestError(412, "Not allowed to set/get topic policy for a partition")
-        self.namespace("Namespace not found")
+        self.owned_namespace()
         if not self.broker.topic_registry.exists(name):
             raise RestError(404, f"Topic {name} not found")
         if self.method != "GET" and not self.broker.settings.systemTopicEnabled:
@@ -233,7 +241,7 @@ class Call:
 
     def loaded_topics(self) -> list[Topic]:
         """Return the loaded topics of the namespace in the path. Raises 404 if the namespace does not exist."""
-        name = self.namespace("Namespace not found").name
+        name = self.owned_namespace().name
         return self.broker.topic_registry.loaded_in_namespace(name)
 
     def loaded_non_persistent_topics(self) -> list[str]:

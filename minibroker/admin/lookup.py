@@ -16,7 +16,7 @@ def _lookup(call: Call) -> Any:
     name = call.topic_name
     if call.broker.settings.maxConcurrentLookupRequest <= 0:
         raise PageError(503)
-    call.namespace("Namespace not found")
+    call.owned_namespace()
     registry = call.broker.topic_registry
     settings = call.broker.settings
     if not (settings.enablePersistentTopics if name.persistent else settings.enableNonPersistentTopics):
@@ -42,7 +42,7 @@ def _lookup(call: Call) -> Any:
 
 
 def _bundle(call: Call) -> Reply:
-    return Reply(200, call.namespace("Namespace not found").bundle(str(call.topic_name)).encode())
+    return Reply(200, call.owned_namespace().bundle(str(call.topic_name)).encode())
 
 
 ENDPOINTS: Final = (

@@ -36,7 +36,7 @@ _RANGE: Final = re.compile(r"0x([0-9a-fA-F]{1,8})_0x([0-9a-fA-F]{1,8})")
 
 def bundle_in_path(call: Call) -> str:
     """Return the bundle in the path. Raises 412 if the namespace has no such bundle."""
-    space = call.namespace("Namespace not found")
+    space = call.owned_namespace()
     return existing_bundle(call, space.boundaries)
 
 
@@ -132,7 +132,7 @@ def _delete(call: Call) -> Reply | None:
 
 
 def _split(call: Call) -> None:
-    space = call.namespace("Namespace not found")
+    space = call.owned_namespace()
     algorithm = call.query.get("splitAlgorithmName", "").strip()
     if algorithm and algorithm not in _ALGORITHMS:
         supported = f"[{', '.join(_ALGORITHMS)}]"

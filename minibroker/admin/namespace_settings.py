@@ -7,7 +7,7 @@ from typing import Any, Final
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
 from pcli.minibroker.policies.java_types import BOOLEAN, RAW_TEXT, STRING_LIST, STRING_MAP
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "check_tenant"]
 
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
@@ -22,11 +22,36 @@ def _clusters(call: Call) -> Any:
 def _set_clusters(call: Call) -> Reply:
     if not call.body:
         raise RestError(412, "ClusterIds should not be null or empty")
-    for cluster in call.body:
-        if cluster not in call.broker.policies.clusters:
-            raise RestError(403, f"Invalid cluster id: {'null' if cluster is None else cluster}")
-    call.namespace("Namespace policies does not exist").clusters = list(dict.fromkeys(call.body))
+    clusters = list(dict.fromkeys(call.body))
+    for cluster in clusters:
+        _check_peers(call, cluster, clusters)
+        allowed = call.namespace().allowed_clusters
+        if allowed and not set(clusters) <= set(allowed):
+            text = f"is not in the list of allowed clusters list for namespace [{call.namespace_name}]"
+            raise RestError(400, f"Cluster [{cluster}] {text}")
+        check_tenant(call, cluster)
+    call.namespace().clusters = clusters
     return Reply(200)
+
+
+def _check_peers(call: Call, cluster: str, clusters: list[str]) -> None:
+    """Raise 403 if a cluster does not exist, and 409 if one of its peers is in the same list."""
+    found = call.broker.policies.clusters.get(cluster)
+    if found is None:
+        raise RestError(403, f"Invalid cluster id: {'null' if cluster is None else cluster}")
+    peers = [peer for peer in found.data.get("peerClusterNames") or () if peer in clusters]
+    if peers:
+        listed = f"[{', '.join(sorted(clusters))}]"
+        text = f"{cluster}'s peer-clusters [{', '.join(peers)}] can't be part of replication-clusters {listed}"
+        raise RestError(409, text)
+
+
+def check_tenant(call: Call, cluster: str) -> None:
+    """Raise 403 if the tenant in the path may not use a cluster."""
+    tenant = call.broker.policies.tenants.get(call.path_text("tenant"))
+    if tenant is None or cluster not in tenant.clusters:
+        what = f"Cluster [{'null' if cluster is None else cluster}] is not in the list of allowed clusters list"
+        raise RestError(403, f"{what} for tenant [{call.path_text('tenant')}]")
 
 
 def _allowed_clusters(call: Call) -> Any:
@@ -36,16 +61,15 @@ def _allowed_clusters(call: Call) -> Any:
 def _set_allowed_clusters(call: Call) -> Reply:
     if call.body is None:
         raise unexpected('Cannot invoke "java.util.List.stream()" because "clusterIds" is null')
-    tenant = call.broker.policies.tenants.get(call.path_text("tenant"))
     for cluster in call.body:
-        if tenant is None or cluster not in tenant.clusters:
-            what = f"Cluster [{'null' if cluster is None else cluster}] is not in the list of allowed clusters list"
-            raise RestError(403, f"{what} for tenant [{call.path_text('tenant')}]")
+        check_tenant(call, cluster)
     space = call.namespace()
     missing = [cluster for cluster in space.clusters if cluster not in call.body]
     if missing:
         text = "Please remove the replication cluster if the cluster is not allowed for this namespace"
         raise RestError(400, f"Allowed clusters do not contain the replication cluster [{missing[0]}]. {text}")
+    for cluster in call.body:
+        _check_peers(call, cluster, call.body)
     space.allowed_clusters = list(dict.fromkeys(call.body))
     return Reply(200)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import NAMED, Call, Endpoint, PageError, Reply, RestError
 from pcli.minibroker.admin.namespace_bundles import other_cluster
+from pcli.minibroker.admin.namespace_settings import check_tenant
 from pcli.minibroker.admin.topics.topics import delete_policies_and_schemas, delete_topic
 from pcli.minibroker.policies import policy_types as types
 from pcli.minibroker.policies.backlog_quotas import read_quota
@@ -169,10 +170,12 @@ def _create(call: Call) -> None:
         raise RestError(412, "Exceed the maximum number of namespace in tenant")
     body = call.body or {}
     clusters = body.get("replication_clusters") or [policies.settings.clusterName]
-    for cluster in [*clusters, *(body.get("allowed_clusters") or ())]:
-        if cluster not in tenant.clusters:
-            text = f"is not in the list of allowed clusters list for tenant [{call.path_text('tenant')}]"
-            raise RestError(403, f"Cluster [{cluster}] {text}")
+    allowed = body.get("allowed_clusters") or []
+    if allowed and not set(clusters) <= set(allowed):
+        shown = f"Repl clusters: [{', '.join(sorted(clusters))}], allowed clusters: [{', '.join(sorted(allowed))}]"
+        raise RestError(400, f"[{name}] All replication clusters should be included in allowed clusters. {shown}")
+    for cluster in [*clusters, *allowed]:
+        check_tenant(call, cluster)
     space = Namespace(name, max(1, policies.settings.defaultNumberOfNamespaceBundles), list(clusters))
     _apply_policies(call, space, body)
     policies.namespaces[name] = space
@@ -241,7 +244,7 @@ def _close_coordinators(broker: Broker, space: Namespace, bundle: str | None) ->
 
 
 def _unload_bundle(call: Call) -> None:
-    space, bundle = call.namespace("Namespace not found"), call.path_text("bundle")
+    space, bundle = call.owned_namespace(), call.path_text("bundle")
     edges = space.boundaries
     if bundle not in [f"{low}_{high}" for low, high in pairwise(edges)]:
         raise RestError(412, f"Invalid bundle range: {bundle}")

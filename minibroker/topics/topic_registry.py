@@ -90,9 +90,8 @@ class TopicRegistry:
         self._served.add((namespace.name, namespace.bundle(str(name))))
         settings = self._broker.settings
         if settings.topicLevelPoliciesEnabled and settings.systemTopicEnabled:
-            events = f"persistent://{namespace.name}/{CHANGE_EVENTS}"
-            self._served.add((namespace.name, namespace.bundle(events)))
-            self._add(events)
+            self._served.add((namespace.name, namespace.bundle(f"persistent://{namespace.name}/{CHANGE_EVENTS}")))
+            self._add_system_topic(namespace.name, CHANGE_EVENTS)
 
     def serve(self, namespace: str, bundles: Iterable[str]) -> None:
         """Start serving bundles of a namespace, for example the parts of a split bundle."""
@@ -202,7 +201,7 @@ class TopicRegistry:
         self._unloaded.discard(full)
         topic.shadow_replicators.check()
         if topic.transactions_enabled and self._broker.settings.systemTopicEnabled:
-            self._add(f"persistent://{namespace_of(name)}/{SNAPSHOT}")
+            self._add_system_topic(namespace_of(name), SNAPSHOT)
         return topic
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
@@ -287,6 +286,13 @@ class TopicRegistry:
         new = names - self.stored
         self._add(*new)
         self._broker.watchers.changed(name, new=self._shown(*new))
+
+    def _add_system_topic(self, namespace: str, local: str) -> None:
+        """Create a system topic unless it exists, with partitions if topics are created with partitions."""
+        name = TopicName("persistent", *namespace.split("/"), local)
+        if not self.exists(name):
+            count = self.find_or_create_partitions(name, create=True)
+            self._add(*(str(name.with_partition(index)) for index in range(count)) if count else [str(name)])
 
     # -- deletion ------------------------------------------------------------------------------------------------------
 

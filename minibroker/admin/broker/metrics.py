@@ -41,6 +41,9 @@ __all__ = ["ENDPOINTS", "metrics"]
 _QUOTAS: Final = {SIZE: "size", AGE: "time"}
 """The label of each kind of backlog quota."""
 
+_LISTS: Final = {"memory_used_bytes": 0, "memory_limit_bytes": 100 << 20, "queue_size": 0, "queue_max_size": 10_000}
+"""The values for the memory of lists of topics, which are never limited here."""
+
 _NAMESPACE_LABELS: Final = ("cluster", "namespace", "quota_type")
 
 _Labels = dict[str, str]
@@ -97,13 +100,13 @@ def _of_namespaces(samples: _Samples, namespaces: list[_Labels]) -> _Samples:
 
 
 def _counters(broker: Broker, labels: _Labels) -> Iterator[str]:
-    """Yield the lines of the counters of lookups. There is one broker, so no lookup is redirected."""
-    values = {"answers": broker.topic_registry.lookups, "redirects": 0, "failures": 0}
+    """Yield the lines of the counters. This one broker redirects no lookup, and no list waits for memory."""
+    values = {"lookup_answers": broker.topic_registry.lookups, "lookup_redirects": 0, "lookup_failures": 0}
     words = _words(labels)
-    for name, value in values.items():
-        yield f"# TYPE pulsar_broker_lookup_{name} counter\n"
-        yield f"pulsar_broker_lookup_{name}_total{{{words}}} {float(value)}\n"
-        yield f"pulsar_broker_lookup_{name}_created{{{words}}} {broker.created / 1000}\n"
+    for name, value in (values | {f"topic_list_{memory}_timeout": 0 for memory in ("heap", "direct")}).items():
+        yield f"# TYPE pulsar_broker_{name} counter\n"
+        yield f"pulsar_broker_{name}_total{{{words}}} {float(value)}\n"
+        yield f"pulsar_broker_{name}_created{{{words}}} {broker.created / 1000}\n"
 
 
 def _of_broker(broker: Broker) -> Iterator[_Sample]:
@@ -125,6 +128,11 @@ def _of_broker(broker: Broker) -> Iterator[_Sample]:
         name = "pulsar_broker_storage_backlog_quota_exceeded_evictions_total"
         yield name, {"quota_type": word}, sum(one.evictions[kind] for one in quotas)
     yield "pulsar_broker_lookup_pending_requests", {}, 0
+    # A real broker also reports -1, because healthCheckMetricsUpdateTimeInSeconds is -1.
+    yield "pulsar_health", {"broker": broker.host, "metric": "broker_health"}, -1
+    for memory in ("heap", "direct"):
+        for name, value in _LISTS.items():
+            yield f"pulsar_broker_topic_list_{memory}_{name}", {}, value
     yield from _bytes(broker)
 
 

@@ -134,7 +134,7 @@ def _partitioned_stats(call: Call) -> Any:
 def _internal_stats(call: Call) -> Any:
     name = call.topic_name
     if not name.persistent and not call.broker.topic_registry.partitions(name):
-        call.namespace("Namespace not found")
+        call.owned_namespace()
         if call.broker.topic_registry.load(name) is None:
             raise RestError(404, "Topic not found")
     return internal_stats(call.topic())

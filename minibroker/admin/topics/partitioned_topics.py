@@ -10,7 +10,7 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.body_types import PARTITIONED_METADATA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
-from pcli.minibroker.admin.topics.topics import check_external, check_unused, delete_policies_and_schemas
+from pcli.minibroker.admin.topics.topics import SYSTEM_TOPIC, check_external, check_unused, delete_policies_and_schemas
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.topic_names import is_system
@@ -26,7 +26,7 @@ _WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
 
 def _create(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
-    call.namespace("Namespace not found")
+    call.owned_namespace()
     _check_base_name(name)
     if name.persistent:
         check_external(name)
@@ -67,7 +67,7 @@ def _set_partitions(call: Call, name: TopicName, count: int) -> None:
 
 def _partitions(call: Call) -> Any:
     name, registry = call.topic_name, call.broker.topic_registry
-    call.namespace("Namespace not found")
+    call.owned_namespace()
     try:
         count = registry.find_or_create_partitions(name, create=call.flag("checkAllowAutoCreation"))
     except Refused as refused:
@@ -128,7 +128,10 @@ def _list(call: Call) -> Any:
 
 def _terminate(call: Call) -> Any:
     if not call.broker.topic_registry.partitions(call.topic_name):
-        raise RestError(405, "Termination of a non-partitioned topic is not allowed using partitioned-terminate")
+        text = "Termination of a non-partitioned topic is not allowed using partitioned-terminate"
+        raise RestError(405, f"{text}, please use terminate commands")
+    if is_system(call.topic_name):
+        raise unexpected(SYSTEM_TOPIC, "org.apache.pulsar.client.admin.PulsarAdminException$NotAllowedException")
     return {str(topic.partition): message_id(call.broker.terminate(topic), -1) for topic in call.topics()}
 
 

@@ -60,7 +60,7 @@ def _create(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
     if not name.persistent:
         raise RestError(400, "Create subscription on non-persistent topic can only be done through client")
-    call.namespace("Namespace not found")
+    call.owned_namespace()
     body = _message_id(call, required=False)
     if not registry.exists(name):
         if not registry.may_create(name):

@@ -18,15 +18,16 @@ from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.stats.internal_stats import ledger_properties
-from pcli.minibroker.topic_names import is_internal
+from pcli.minibroker.topic_names import is_internal, is_system
 from pcli.minibroker.topics.topic_compaction import AlreadyRunningError, TopicCompaction
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "check_external", "check_unused", "delete_policies_and_schemas", "delete_topic"]
+__all__ = ["ENDPOINTS", "SYSTEM_TOPIC", "check_external", "check_unused", "delete_policies_and_schemas", "delete_topic"]
 
+SYSTEM_TOPIC: Final = "Termination of a system topic is not allowed"
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
 _LEDGER: Final = "org.apache.bookkeeper.mledger.ManagedLedgerException"
@@ -38,7 +39,7 @@ _SERVICE: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
 
 def _create(call: Call) -> None:
     name = call.topic_name
-    call.namespace("Namespace not found")
+    call.owned_namespace()
     check_external(name)
     registry = call.broker.topic_registry
     if name.partition >= 0:
@@ -135,6 +136,8 @@ def _terminate(call: Call) -> Any:
     name = call.topic_name
     if not name.persistent:
         raise RestError(406, "Need to provide a persistent topic name")
+    if is_system(name):
+        raise RestError(405, SYSTEM_TOPIC)
     if call.broker.topic_registry.partitions(name):
         raise RestError(405, "Termination of a partitioned topic is not allowed")
     topic = call.topic()
@@ -146,7 +149,7 @@ def _terminate(call: Call) -> Any:
 def _truncate(call: Call) -> None:
     """Acknowledge all entries of all subscriptions, roll the ledger, and trim closed ledgers."""
     if not call.topic_name.persistent:
-        call.namespace("Namespace not found")
+        call.owned_namespace()
         raise RestError(412, "unsupport truncate")
     for topic in call.topics():
         for subscription in list(topic.subscriptions.values()):
@@ -214,7 +217,7 @@ def _remove_property(call: Call) -> None:
 
 
 def _compact(call: Call) -> None:
-    call.namespace("Namespace not found")
+    call.owned_namespace()
     if not call.broker.topic_registry.exists(call.topic_name):
         raise RestError(404, f"Topic {call.topic_name} not found")
     for topic in call.topics():

@@ -15,7 +15,10 @@ NAMES = Path(__file__).with_name("answers-of-missing-names.jsonl")
 CURSORS = Path(__file__).with_name("answers-of-cursors-and-properties.jsonl")
 BUNDLES = Path(__file__).with_name("answers-of-bundles.jsonl")
 OFFLOAD = Path(__file__).with_name("answers-of-offload-and-bookies.jsonl")
+PEERS = Path(__file__).with_name("answers-of-peers-and-isolation.jsonl")
+QUOTAS = Path(__file__).with_name("answers-of-quotas-and-system-topics.jsonl")
 DELETIONS = Path(__file__).with_name("answers-of-deletions.jsonl")
+WITH_TEXTS = (POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES, DELETIONS, PEERS, QUOTAS)
 
 STATUS = {
     "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
@@ -94,7 +97,9 @@ def comparable(data, media):
 
 
 @pytest.mark.parametrize(
-    "recording", [POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES, DELETIONS], ids=lambda path: path.stem
+    "recording",
+    [POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES, DELETIONS, PEERS, QUOTAS],
+    ids=lambda path: path.stem,
 )
 def test_responses_with_texts_equal_a_real_brokers(make_rest, recording):
     """Bodies are sent as recorded, because the errors contain positions."""

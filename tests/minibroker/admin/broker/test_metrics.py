@@ -15,10 +15,10 @@ from tests.minibroker.admin.test_states import STATES, WorldStage
 
 REAL = json.loads(Path(__file__).with_name("metrics.json").read_text())
 ABSENT = {
-    r"pulsar_(ml|metadata_store|web_executor|lb|health|resource_group)": "BookKeeper, threads, the machine",
+    r"pulsar_(ml|metadata_store|web_executor|lb|resource_group)": "BookKeeper, threads, the machine",
     r"pulsar_entry_size|pulsar_compaction_latency": "histograms",
     r"pulsar_compaction_(read|write)_|pulsar_broker_publish_latency": "rates and latencies",
-    r"pulsar_broker_(lookup(_count|_sum)?$|load_manager|topic_list)": "queues that are always empty",
+    r"pulsar_broker_(lookup(_count|_sum)?$|load_manager|topic_list_\w+_wait_time)": "queues that are always empty",
     r"pulsar_(topic_load|schema_|storage_backlog_quota_check)": "durations",
     r"pulsar_txn_(pending_ack_store|tc)_bufferedwriter|pulsar_txn_(tb_client|tp)_|pulsar_txn_execution": "durations",
 }
