@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -64,8 +65,7 @@ def test_a_batch_survives_the_end_of_the_process(tmp_path: Path) -> None:
 
 @given(st.lists(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 70_000)), max_size=30), max_size=6), st.data())
 def test_entries_are_read_as_they_were_written(writes: list[list[tuple[int, int]]], data: st.DataObject) -> None:
-    with TemporaryDirectory() as folder:
-        database = SqliteDatabase(Path(folder), sync=False)
+    with TemporaryDirectory() as folder, closing(SqliteDatabase(Path(folder), sync=False)) as database:
         stored: dict[int, list[bytes]] = {1: [], 2: []}
         for write in writes:
             entries = []
@@ -81,7 +81,6 @@ def test_entries_are_read_as_they_were_written(writes: list[list[tuple[int, int]
                 found = database.read(storage_id, first, count)
                 assert found
                 assert found == expected[first : first + count][: len(found)]
-        database.close()
 
 
 def test_trimmed_entries_are_deleted_and_the_file_shrinks(database: SqliteDatabase) -> None:
@@ -168,12 +167,12 @@ def test_a_second_broker_cannot_use_the_directory(database: SqliteDatabase) -> N
 
 def _newer(path: Path) -> None:
     SqliteDatabase(path.parent).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
 
 
 def _other_program(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE notes (text)")
 
 
