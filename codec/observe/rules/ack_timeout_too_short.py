@@ -29,7 +29,6 @@ queue. A better solution is to disable the timeout and use negative acknowledgem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
@@ -61,7 +60,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     seen = [tally for name in ("ack_timeout", "requested") if (tally := again.get(name)) is not None]
     if not seen or not consumer.hold_ages or not consumer.ack_ages.count:
         return
-    time_out, twice = round(median(consumer.hold_ages)), consumer.acked_twice
+    time_out, twice = min(consumer.hold_ages), consumer.acked_twice
     if consumer.ack_age_max_ns >= time_out:
         slow = f"needs up to {span(consumer.ack_age_max_ns)} to acknowledge a message"
     elif twice.count:
@@ -76,7 +75,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         certainty(doubts, "likely"),
         _TIMEOUT,
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} requests redelivery of messages after {span(time_out)} "
+        f"{about_consumer(consumer)} requests redelivery of messages after at most {span(time_out)} "
         f"({count_of(consumer.asked_again.count, 'id')} so far) but {slow}: its acknowledgement timeout is "
         "shorter than its processing time.",
         consumer.asked_again.first_ns,

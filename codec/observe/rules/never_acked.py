@@ -17,8 +17,11 @@ last message in the batch is acknowledged, unless batch index acknowledgements a
 ## What would disprove it
 
 An ACK after the end of the capture or in a gap. The finding is therefore never certain while the consumer is connected.
-Messages that were delivered a moment ago are not reported. The finding is a warning if messages are held longer than
-this consumer ever took to acknowledge a message, and a note if the subscription was removed (UNSUBSCRIBE).
+Messages that were delivered a moment ago are not reported while the consumer is attached. The finding is a warning if
+messages are held longer than this consumer ever took to acknowledge a message. It is a note if the subscription was
+removed (UNSUBSCRIBE), if the consumer has requested the messages before and the next request is not due yet, and if the
+messages were younger than a second when the consumer ended. In the last case the application may have acknowledged
+them: clients collect acknowledgements for 100 ms, and a process that ends without close() loses them.
 
 ## What to do
 
@@ -63,6 +66,18 @@ _NOT_ACKNOWLEDGED: Final = Cause(
     ),
     "The application's log, or a capture on the client's host.",
 )
+_FLUSH_NS: Final = 50_000_000
+"""Maximum time from the last ACKs, which close() sends, to CLOSE_CONSUMER."""
+
+_NOT_SENT: Final = Cause(
+    "application",
+    "possible",
+    (
+        "a process that ended without close(): its client discards the acknowledgements that it has not sent yet",
+        "a normal end: the messages are delivered to the next consumer",
+    ),
+    "The application's log: whether it processed the messages.",
+)
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
@@ -72,12 +87,14 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     until, here = seen_until(consumer, moment), attached(consumer)
     age = until - consumer.never_acked_oldest_ns
-    if age < moment.value(_AGE) or (not here and _was_redelivered(consumer, until)):
+    young = age < moment.value(_AGE)
+    if (young and (here or _flushed(consumer, until))) or (not here and _was_redelivered(consumer, until)):
         return
     if not here and consumer.subscription is not None and consumer.subscription.gone:
         yield _unsubscribed(consumer)
         return
     doubts = doubts_of(consumer)
+    rejected = age < consumer.never_acked_requested_ns
     slowest = consumer.ack_age_max_ns
     compared = "the consumer has acknowledged no message"
     if consumer.ack_ages.count:
@@ -86,12 +103,17 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         compared = f"the last ACK of the consumer is {at(consumer.last_ack_frame)}"
     lost = kept.frames[0] if kept.frames else 0
     loss = loss_of(moment, connection_at(consumer, lost), lost, from_client=False)
-    cause, delivered = loss or (_NOT_ACKNOWLEDGED, "")
+    cause, delivered = loss or (_NOT_SENT if young else _NOT_ACKNOWLEDGED, "")
+    if rejected:
+        delivered += (
+            f" The consumer had requested {'it' if kept.count == 1 else 'them'} again "
+            f"{span(consumer.never_acked_requested_ns)} after the delivery before."
+        )
     oldest = f" ({printable(kept.sample)})" if kept.sample else ""
     since = when(moment, consumer.never_acked_oldest_ns) if here else f"{span(age)} before {left(consumer)}"
     yield Finding(
         "never-acked",
-        "warning" if age > slowest + (moment.value(_AGE) if here else 0) else "note",
+        "note" if young or rejected or age <= slowest + (moment.value(_AGE) if here else 0) else "warning",
         certainty(doubts - EDGES if loss else doubts),
         cause,
         consumer_subject(consumer),
@@ -129,6 +151,12 @@ def _unsubscribed(consumer: ConsumerRecord) -> Finding:
     )
 
 
+def _flushed(consumer: ConsumerRecord, left_ns: int) -> bool:
+    """Return whether a consumer was closed with close(), or removed: the client has sent its grouped ACKs."""
+    gone = consumer.subscription is not None and consumer.subscription.gone
+    return gone or left_ns - consumer.last_ack_ns < _FLUSH_NS
+
+
 def _needs_no_ack(consumer: ConsumerRecord) -> bool:
     """Return whether ACKs are unnecessary because the consumer is a reader or its topic is not persistent."""
     subscription = consumer.subscription
@@ -150,6 +178,8 @@ RULE = Rule(
     facts=(
         "never_acked_oldest_ns",
         "ack_age_max_ns",
+        "never_acked_requested_ns",
+        "last_ack_ns",
         "session",
         "connections",
         "durable",

@@ -55,6 +55,9 @@ _FEATURES: Final = (
 )
 """Features by the first version that has them, from the checks in the broker's ServerCnx and Consumer."""
 
+_ADVICE: Final = {"pulsar-rs": "All releases of the Rust client up to 6.9.1 announce version 12: an update adds none. "}
+"""Advice about libraries whose newest release announces an old version, by name."""
+
 _NEWEST: Final = max(row.since for row in COMMANDS.values())
 
 
@@ -78,7 +81,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         record.first_ns,
         [record.connect_frame],
         "A library may announce a lower version than it supports; the broker uses only the announced features.",
-        f"Update the {'broker' if by_broker else 'client'}. Until then, do not rely on these features.",
+        _ADVICE.get(name.partition("-v")[0].rstrip(), f"Update the {'broker' if by_broker else 'client'}. ")
+        + "Do not rely on these features.",
         "broker" if by_broker else "client",
     )
 

@@ -149,7 +149,7 @@ def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
     doubts = subscription.doubts - EDGES
     # The causes of redeliveries are not stored per message; some of them may be reconnects.
     only_requested = all(name in _REQUESTED for name, seen in subscription.again.items() if seen.count)
-    deliveries, message, first, last = max(often)
+    deliveries, message, first, last, since_ns = max(often)
     more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {least} times or more"
     more = more if len(often) > 1 else ""
     yield Finding(
@@ -160,8 +160,8 @@ def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
         subscription_subject(subscription),
         f"Message {printable(message)} of {about_subscription(subscription)} was delivered {deliveries} times, from "
         f"{at(first)} to {at(last)}{more}.",
-        0,
-        [frame for row in often for frame in row[2:]],
+        since_ns,
+        [frame for row in often for frame in row[2:4]],
         f"An ACK after {at(last)} would show that processing succeeded in the end."
         + ("" if only_requested else " Entries of the subscription were also redelivered for other reasons.")
         + why_unsure(doubts),

@@ -14,7 +14,8 @@ Exclusive and Failover subscriptions brokers redeliver all unacknowledged messag
 ## What would disprove it
 
 If all messages have a similar age at the redelivery request, an acknowledgement timeout expired: see
-redelivered-after-ack-timeout.
+redelivered-after-ack-timeout. An exception are ages from 60 s on, the default delay of negative acknowledgements; a
+client that checks at intervals (Go, older Java and C++ clients) adds up to 20 s.
 
 ## What to do
 
@@ -41,7 +42,8 @@ _REDELIVERIES: Final = {
         ),
         "because the consumer requested redelivery (negative acknowledgement)",
         "An acknowledgement timeout requests all messages of the same age, at least 1 s old (10 s with C++ and "
-        "Python); these requests differ.",
+        "Python; Go has none); these requests differ, or their age is the default delay of negative "
+        "acknowledgements.",
         "Check the application's log for the reason. A back-off and a dead letter policy limit the redeliveries.",
         "likely",
         "",

@@ -9,7 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
@@ -29,9 +29,9 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["Redelivery", "redelivery_rule"]
 
 _MIN_FOR_WARNING: Final = 20
-"""Minimum number of redelivered messages for a warning."""
+"""Minimum number of redelivered entries for a warning."""
 
-_EFFECT: Final = ("redelivery occurred", "redeliveries occurred")
+_EFFECT: Final = ("message was redelivered", "messages were redelivered")
 
 _PROCESS_ENDED: Final = Cause(
     "application",
@@ -40,6 +40,10 @@ _PROCESS_ENDED: Final = Cause(
     "The application's log at that time.",
 )
 """The cause if the client's side ended the connection: usually its process ended."""
+
+
+def _nothing(_: SubscriptionRecord) -> str:
+    return ""
 
 
 class Redelivery(NamedTuple):
@@ -55,20 +59,30 @@ class Redelivery(NamedTuple):
     """The highest certainty of the fact."""
     severity: str = "note"
     """The severity; if empty, a note, or a warning if at least half of all deliveries are redeliveries."""
+    more: Callable[[SubscriptionRecord], str] = _nothing
+    """Returns a further sentence that begins with a space, or an empty string."""
 
 
 def redelivery_rule(
-    name: str, title: str, issue: str, redeliveries: Mapping[str, Redelivery], because_of: tuple[str, ...] = ()
+    name: str,
+    title: str,
+    issue: str,
+    redeliveries: Mapping[str, Redelivery],
+    because_of: tuple[str, ...] = (),
+    facts: tuple[str, ...] = (),
 ) -> Rule:
-    """Return a rule that reports each of these redeliveries; the keys are those of AGAIN."""
+    """Return a rule that reports each of these redeliveries; the keys are those of AGAIN.
+
+    ``facts`` are the fields that `Redelivery.more` reads.
+    """
 
     def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
         yield from _again(name, subscription, redeliveries)
 
     rows = redeliveries.values()
-    facts = ["again", *(["delivered"] if any(not row.severity for row in rows) else ())]
-    facts += ["consumers.ends"] if any(row.cause is None for row in rows) else ()
-    return Rule(name, "subscription", tuple(facts), title, issue, evaluate, because_of, effect=_EFFECT)
+    read = ["again", "again_entries", *(["entries_out"] if any(not row.severity for row in rows) else ())]
+    read += ["consumers.ends"] if any(row.cause is None for row in rows) else ()
+    return Rule(name, "subscription", (*read, *facts), title, issue, evaluate, because_of, effect=_EFFECT)
 
 
 def _again(rule: str, subscription: SubscriptionRecord, redeliveries: Mapping[str, Redelivery]) -> Iterator[Finding]:
@@ -79,14 +93,12 @@ def _again(rule: str, subscription: SubscriptionRecord, redeliveries: Mapping[st
             continue
         yield Finding(
             rule,
-            row.severity or _severity(subscription, seen),
+            row.severity or _severity(subscription, name),
             certainty(doubts, row.certainty),
             row.cause or _who_broke(subscription),
             subscription_subject(subscription),
-            f"{'A message' if seen.count == 1 else 'Messages'} of {about_subscription(subscription)} "
-            f"{'was' if seen.count == 1 else 'were'} redelivered {count_of(seen.count, 'time')} {row.because}"
-            f"{first_of(seen)} "
-            f"({frames_text(seen.frames)}).",
+            f"{about_subscription(subscription)} had {_redeliveries(subscription, name, seen)} {row.because}"
+            f"{first_of(seen)} ({frames_text(seen.frames)}).{row.more(subscription)}",
             seen.first_ns,
             seen.frames,
             row.opposite + why_unsure(doubts),
@@ -102,5 +114,13 @@ def _who_broke(subscription: SubscriptionRecord) -> Cause:
     return _PROCESS_ENDED if cause.culprit == "client" else cause
 
 
-def _severity(subscription: SubscriptionRecord, seen: Occurrences) -> str:
-    return "warning" if seen.count >= _MIN_FOR_WARNING and seen.count * 2 >= subscription.delivered else "note"
+def _redeliveries(subscription: SubscriptionRecord, cause: str, seen: Occurrences) -> str:
+    """Return ``3 redeliveries``, or ``1 redelivery of 40 messages`` for batches."""
+    entries = subscription.again_entries.get(cause, seen.count)
+    words = count_of(entries, "redelivery", "redeliveries")
+    return words if entries == seen.count else f"{words} of {count_of(seen.count, 'message')}"
+
+
+def _severity(subscription: SubscriptionRecord, cause: str) -> str:
+    entries = subscription.again_entries.get(cause, 0)
+    return "warning" if entries >= _MIN_FOR_WARNING and entries * 2 >= subscription.entries_out else "note"

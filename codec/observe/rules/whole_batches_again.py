@@ -56,7 +56,7 @@ _NO_INDEX: Final = Cause(
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if whole batches were redelivered."""
     seen = consumer.whole_batches_again
-    if not seen.count:
+    if not seen.count or consumer.ack_sets:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
@@ -70,7 +70,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "index acknowledgements are disabled, the broker cannot skip the processed messages.",
         seen.first_ns,
         seen.frames,
-        "An ack_set in the ACK or in the second MESSAGE would disprove the finding; there is none."
+        "An ack_set in an ACK or MESSAGE of the consumer would disprove the finding; there is none."
         + why_unsure(doubts),
         "Enable batch index acknowledgements in the broker and in the consumer.",
         count=seen.count,
@@ -80,7 +80,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 RULE = Rule(
     name="whole-batches-again",
     group="consumer",
-    facts=("whole_batches_again",),
+    facts=("whole_batches_again", "ack_sets"),
     title="whole batches redelivered because batch index acknowledgements are disabled",
     issue="apache/pulsar#5969",
     evaluate=evaluate,

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import RESYNC, Note, Stream, StreamEnd
 from pcli.codec.observe.observer_state import Facts, ObservedFrame, Producer
 from pcli.codec.observe.tracking.connections import handshake
@@ -38,6 +39,7 @@ from pcli.codec.observe.tracking.connections.proxied_connections import ProxiedC
 from pcli.codec.observe.tracking.connections.topic_list_watchers import TopicListWatchers
 from pcli.codec.observe.tracking.connections.translated_connections import TranslatedConnections
 from pcli.codec.observe.tracking.records.connection_records import MAX_LOSSES, CaptureRecord, ConnectionRecord
+from pcli.codec.observe.tracking.transactions import MAX_TRANSACTIONS
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.frame import SEND
 
@@ -76,6 +78,8 @@ class ConnectionTracker:
         self._proxied, self._watchers = ProxiedConnections(), TopicListWatchers()
         self._translated = TranslatedConnections()
         self._non_pulsar = NonPulsarStreams(servers)
+        self._ended_transactions: BoundedDict[tuple[int, int], None] = BoundedDict(MAX_TRANSACTIONS)
+        """Transactions that clients have ended."""
         self._stream: object = None
         self._connection = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
 
@@ -212,7 +216,7 @@ class ConnectionTracker:
         if facts.system or connection.is_proxy_side:
             return
         if frame.type in RESPONSES:
-            count_response(connection, facts)
+            count_response(connection, facts, with_error=not self._is_repeated_end(facts))
             self._denied(connection, facts)
         count_request(connection, facts)
 
@@ -233,6 +237,20 @@ class ConnectionTracker:
     def _connected(self, connection: ConnectionState, facts: Facts) -> None:
         handshake.connected(connection, facts)
         self._hosts.connected(connection.record, facts.frame.time_ns, facts.frame.number)
+
+    def _is_repeated_end(self, facts: Facts) -> bool:
+        """Return whether a response refuses to end a transaction that a client has ended before.
+
+        A client that recovers ends the transactions of its last checkpoint again.
+        """
+        if facts.frame.type != _END_TXN_RESPONSE:
+            return False
+        values, place = facts.command, "pulsar.endTxnResponse"
+        transaction = values.get(f"{place}.txnid_most_bits", 0), values.get(f"{place}.txnid_least_bits", 0)
+        error = error_of(facts)[0]
+        if not error:
+            self._ended_transactions[transaction] = None
+        return error == "TransactionNotFound" and transaction in self._ended_transactions
 
     def _denied(self, connection: ConnectionState, facts: Facts) -> None:
         error, message = error_of(facts)
@@ -347,6 +365,8 @@ def _remember_producer(connection: ConnectionState, producer: Producer) -> None:
         connection.producers = {one: None for one in connection.producers if one.sends}
 
 
+_LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE", "PING", "PONG"))
+_END_TXN_RESPONSE: Final = BY_NAME["END_TXN_RESPONSE"].number
 _CONNECT: Final = BY_NAME["CONNECT"].number
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
 

@@ -92,8 +92,11 @@ _OTHER_ERRORS: Final = frozenset({"AuthenticationError", "AuthorizationError", "
 _MAX_REFUSED: Final = 64
 """Maximum number of errors and topics per type of request."""
 
+_MESSAGES: Final = {"error": "message", "error_code": "error_message"}
+"""Names of the field with the message, by the name of the field with the error."""
+
 _ERROR_FIELDS: Final = {
-    number: (f"pulsar.{row.field}.{row.ids['error']}", f"pulsar.{row.field}.message")
+    number: tuple(f"pulsar.{row.field}.{name}" for name in (row.ids["error"], _MESSAGES[row.ids["error"]]))
     for number, row in COMMANDS.items()
     if "error" in row.ids
 }
@@ -136,8 +139,8 @@ def count_request(connection: ConnectionState, facts: Facts) -> None:
         connection.record.doubts.add("evicted")
 
 
-def count_response(connection: ConnectionState, facts: Facts) -> None:
-    """Pair a frame whose type is in RESPONSES with its request."""
+def count_response(connection: ConnectionState, facts: Facts, *, with_error: bool = True) -> None:
+    """Pair a frame whose type is in RESPONSES with its request. ``with_error`` states whether to count its error."""
     frame, request = facts.frame, facts.request
     request_id = _id(facts.command.get(RESPONSES[frame.type]))
     if request is None:
@@ -150,7 +153,8 @@ def count_response(connection: ConnectionState, facts: Facts) -> None:
     record = connection.exchange(request.type)
     record.last_answered_frame = max(record.last_answered_frame, request.number)
     _count_response(record, facts, slow_bound(request.type))
-    _count_error(connection, record, facts, request)
+    if with_error:
+        _count_error(connection, record, facts, request)
     connection.existence_checks.discard(request.number)
     if frame.type == _PRODUCER_SUCCESS and facts.command.get("pulsar.producer_success.producer_ready") is False:
         connection.waiting_producers.add(request.number)

@@ -59,7 +59,12 @@ class PermitLedger:
     """Messages that use permits: the batch size without the messages that the ack set excludes; a chunk counts as one
     message."""
     queue: int = 0
-    """Permits in the first FLOW of the session: the receiver queue size, or about 1 if that size is 0."""
+    """The receiver queue size: the permits in the first FLOW of the session, or about 1 if that size is 0. A queue of 1
+    that doubles after it was used grows on purpose (autoScaledReceiverQueueSize)."""
+    scaled: bool = False
+    """Whether the queue can grow: its first size was 1."""
+    grown_at: int = 0
+    """`delivered` when the queue last grew."""
     last_flow_ns: int = -1
     last_flow_frame: int = 0
     flows: int = 0
@@ -186,6 +191,8 @@ class ConsumerRecord:
     """REDELIVERs with ids; the count is the number of ids."""
     asked_all: Occurrences = field(default_factory=Occurrences)
     """REDELIVERs without ids."""
+    asked_all_ages: list[int] = field(default_factory=list)
+    """Age in ns of the youngest message that the consumer held at such a REDELIVER; at most 64."""
     hold_ages: list[int] = field(default_factory=list)
     """Ages in ns of first deliveries when a REDELIVER contained their ids; at most 64."""
     ack_ages: Occurrences = field(default_factory=Occurrences)
@@ -200,8 +207,12 @@ class ConsumerRecord:
     """
     never_acked_oldest_ns: int = 0
     """Delivery time of the oldest of these messages."""
+    never_acked_requested_ns: int = 0
+    """If the consumer had requested all of these messages before: the minimum age at these requests; otherwise 0."""
     whole_batches_again: Occurrences = field(default_factory=Occurrences)
     """Batches redelivered in full after a REDELIVER with their id: see the rule whole-batches-again."""
+    ack_sets: bool = False
+    """Whether an ACK or a MESSAGE had an ack set: batch index acknowledgements are enabled."""
     doubts: set[str] = field(default_factory=set)
 
 

@@ -96,8 +96,11 @@ class SubscriptionRecord:
     """Messages by their result, in all loads of the topic."""
     again: dict[str, Occurrences] = field(default_factory=dict)
     """Redelivered messages by key of AGAIN; the frames are those of the delivery and of its cause."""
-    most_redelivered: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """The messages with the most redeliveries, at most 8: (deliveries, message id, first frame, last frame)."""
+    again_entries: dict[str, int] = field(default_factory=dict)
+    """Redelivered entries by the same keys; a batch is one entry."""
+    most_redelivered: list[tuple[int, str, int, int, int]] = field(default_factory=list)
+    """The messages with the most redeliveries, at most 8: deliveries, message id, first frame, last frame, time of the
+    first delivery in ns."""
     redelivered_per_second: int = 0
     """Maximum number of redelivered entries in one second of the capture."""
     redelivered_peak_ns: int = 0

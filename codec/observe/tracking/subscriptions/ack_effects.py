@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery
+from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions.redelivery import release, release_messages, remove_pending_ack
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
@@ -67,6 +67,7 @@ class AckEffects:
         "age",
         "entries",
         "frame",
+        "latest",
         "messages",
         "now",
         "oldest",
@@ -82,6 +83,8 @@ class AckEffects:
         self.acks: list[Ack] = []
         self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
+        self.latest = 0
+        """The latest delivery that was acknowledged, as a frame number."""
         self.repeated = 0
         """Entries that were already acknowledged and had been redelivered after a request that may
         be an ack timeout."""
@@ -249,6 +252,7 @@ class AckEffects:
             delivery = past[-1] if past else None
         if delivery is None:
             return
+        self.latest = max(self.latest, _processed(lifecycle, name, delivery).frame)
         if self.recorded_ack is None:
             ack = Ack(self.frame, self.now, kind, left, bits, effective=effective)
             delivery.acks += (ack,)
@@ -260,3 +264,13 @@ class AckEffects:
             age = self.now - delivery.time_ns
             self.age += age
             self.oldest = max(self.oldest, age)
+
+
+def _processed(lifecycle: Lifecycle | None, name: str, delivery: Delivery) -> Delivery:
+    """Return the delivery that an application has processed when it acknowledges an entry.
+
+    The first ACK belongs to the first delivery, even if the entry was redelivered in the meantime.
+    """
+    past = [] if lifecycle is None else lifecycle.deliveries.get(name, [])
+    acks = sum(len(one.acks) for one in past)
+    return past[acks] if acks < len(past) else delivery

@@ -49,6 +49,7 @@ class Acks:
             ids: list[Id] = [((one[0], one[1]), NO_BITS) for one in places]
         else:
             kind, ids, request = _slow(consumer, facts)
+            record.ack_sets = record.ack_sets or any(bits != NO_BITS for _, bits in ids)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
         effects = AckEffects(consumer.subscription, frame.number, frame.time_ns)
         if hot is None and "pulsar.ack.txnid_most_bits" in facts.command:
@@ -59,6 +60,7 @@ class Acks:
             (ledger, entry), bits = ids[0]
             effects.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, before the first entry
         _credit(consumer.subscription, record, effects)
+        consumer.acked_frame = max(consumer.acked_frame, effects.latest)
         error = facts.command.get("pulsar.ack.validation_error", "") if hot is None else ""
         if error:
             discarded = record.validation.setdefault(error, Occurrences())

@@ -13,9 +13,12 @@ from typing import Any
 from pcli.codec.observe.observer_state import Consumer, Facts
 from pcli.codec.observe.tracking.records.client_records import MAX_SESSIONS, ConsumerRecord, Session
 from pcli.codec.observe.tracking.records.counters import Occurrences
+from pcli.codec.observe.tracking.records.lifecycle import Delivery
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
+from pcli.codec.observe.tracking.subscriptions.redelivery import REQUESTS
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = ["begin_session", "count_held", "register", "register_unidentified"]
 
@@ -77,6 +80,17 @@ def count_held(consumer: AttachedConsumer) -> None:
     for one, at in held:
         record.never_acked.add(one.time_ns, one.frame, sample=f"{at[0]}:{at[1]}", count=one.held)
     record.never_acked_oldest_ns = held[0][0].time_ns if held else 0
+    record.never_acked_requested_ns = min((_requested_ns(one, at, consumer) for one, at in held), default=0)
+
+
+def _requested_ns(delivery: Delivery, at: Position, consumer: AttachedConsumer) -> int:
+    """Return the age of the last delivery of an entry when the consumer requested its redelivery; 0 if it did not."""
+    lifecycle = consumer.subscription.topic.lifecycles.get(at)
+    past = lifecycle.deliveries.get(consumer.subscription.record.name, ()) if lifecycle is not None else ()
+    before = next((one for one in reversed(past) if one.frame < delivery.frame), None)
+    if before is None or before.consumer is not consumer.record or delivery.why not in REQUESTS:
+        return 0
+    return delivery.time_ns - before.time_ns
 
 
 def _read_settings(record: ConsumerRecord, values: dict[str, Any]) -> None:

@@ -82,7 +82,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
         end_by_delivery(topic, at, now, number)
     messages = size = lifecycle.messages
     if words:
-        messages = left_of(set_of(words), size)
+        messages, record.ack_sets = left_of(set_of(words), size), True
     partial = words or subscription.ack_sets or subscription.pending_sets
     acked = bool(partial or at in subscription.ack_frames) and _update_ack_set(consumer, at, lifecycle, words, now)
     _count(consumer, frame, messages, size)

@@ -41,7 +41,7 @@ def flow(ledger: PermitLedger, permits: int, time_ns: int, frame: int, unacked: 
     ledger.balance += permits
     ledger.last_flow_ns, ledger.last_flow_frame = time_ns, frame
     if ledger.flows == 1:
-        ledger.queue = permits
+        ledger.queue, ledger.scaled = permits, permits == 1
         if ledger.exhausted.since_ns >= 0:
             ledger.before_flow_ns = time_ns - ledger.exhausted.since_ns
     elif ledger.known:
@@ -59,6 +59,9 @@ def flow(ledger: PermitLedger, permits: int, time_ns: int, frame: int, unacked: 
 
 def _compare(ledger: PermitLedger, time_ns: int, frame: int, unacked: int) -> None:
     """Compare the balance with the size of the receiver queue."""
+    used = ledger.delivered - ledger.grown_at >= ledger.queue
+    if ledger.scaled and used and ledger.queue < ledger.balance <= 2 * ledger.queue:
+        ledger.queue, ledger.grown_at = 2 * ledger.queue, ledger.delivered
     queue = ledger.queue
     surplus = ledger.balance - queue - ledger.excluded
     if surplus > 0:

@@ -8,8 +8,12 @@ Rules of this file
    the messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages of messages with
    the same redelivery count differ by at most TICK_NS in all such requests of the consumer (a backoff depends on the
    count), and if the consumer holds no message that was delivered before one in the request and is not in the request.
-   A message that was negatively acknowledged before is assumed to be negatively acknowledged again. All other requests
-   are negative acknowledgements.
+   The timer of a client starts when the application takes the message from the receiver queue. An application that
+   processes one message after the other takes it when it has acknowledged the message before; the ages are therefore
+   also compared from that time on, unless the application has acknowledged a later message.
+   A message that was negatively acknowledged before is assumed to be negatively acknowledged again. Ages at the default
+   delay of negative acknowledgements indicate these, the more so if a message of the same age is not in the request.
+   All other requests are negative acknowledgements.
    An application that negatively acknowledges all messages at once, with a delay (60 s by default) or a back-off, sends
    the same frames as an ack timeout. The cause of such a request is "requested". It is "ack_timeout" if the consumer
    acknowledged both deliveries of an entry: an application does not acknowledge a delivery that it has rejected.
@@ -39,6 +43,7 @@ __all__ = [
     "MAX_AGES",
     "MAX_IDS",
     "MIN_TIMEOUTS",
+    "REQUESTS",
     "TICK_NS",
     "UNSTORED_NS",
     "abort_acks",
@@ -59,7 +64,16 @@ TICK_NS: Final = 1_000_000_000
 
 _NEVER_NS: Final = 1 << 62
 
-MIN_TIMEOUTS: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": _NEVER_NS}
+_NACK_DELAY_NS: Final = 60_000_000_000
+"""Default delay of negative acknowledgements (negativeAckRedeliveryDelay) in Java, C++, Python and Go."""
+
+_NACK_TIMER_NS: Final = 400_000_000
+"""Maximum time from the end of this delay to the request if its timer is exact."""
+
+_NACK_TICK_NS: Final = 21_000_000_000
+"""Maximum time from the end of this delay to the request if the client checks at intervals of a third of the delay."""
+
+MIN_TIMEOUTS: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": _NEVER_NS, "Pulsar Go": _NEVER_NS}
 """Minimum ack timeout in ns by prefix of client_version; Go has no ack timeout. For other libraries it is TICK_NS, the
 same as in Java (ConsumerBuilder.ackTimeout).
 """
@@ -74,7 +88,7 @@ MAX_IDS: Final = 1_000
 MAX_AGES: Final = 64
 """Maximum number of ages that are kept per consumer."""
 
-_REQUESTS: Final = frozenset({"nack", "ack_timeout", "requested", "rewind"})
+REQUESTS: Final = frozenset({"nack", "ack_timeout", "requested", "rewind"})
 """Causes that are requests of the consumer."""
 
 ABORTED: Final = frozenset({"aborted", "expired"})
@@ -115,7 +129,7 @@ def take_back(
 ) -> None:
     """Take an unacknowledged delivery back; ``why`` is a key of topic_records.AGAIN."""
     subscription.pending_sets.pop(at, None)
-    if delivery.taken[0] and why in _REQUESTS:
+    if delivery.taken[0] and why in REQUESTS:
         delivery.further_request = (why, frame)
     if delivery.held:
         release(subscription, delivery)
@@ -131,6 +145,8 @@ def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
     ids: list[dict[str, Any]] = facts.command.get(_IDS, [])
     (record.asked_again if ids else record.asked_all).add(frame.time_ns, frame.number, count=max(1, len(ids)))
     record.blocked.end(frame.time_ns, frame.number)
+    if not ids:
+        _note_age(record, subscription, frame.time_ns)
     wanted = [(one.get("ledgerId", -1), one.get("entryId", -1)) for one in ids]
     if ids and (subscription.individual or subscription.unidentified):
         _redeliver_ids(consumer, wanted, frame)
@@ -148,6 +164,13 @@ def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
     for at, delivery in subscription.pending_acks.items():
         if delivery.consumer is record:
             take_back(subscription, at, delivery, "rewind", frame.time_ns, frame.number)
+
+
+def _note_age(record: ConsumerRecord, subscription: SubscriptionState, now_ns: int) -> None:
+    """Record the age of the youngest message that a consumer holds when it requests all messages."""
+    held = [one.time_ns for one in subscription.pending_acks.values() if one.held and one.consumer is record]
+    if held and len(record.asked_all_ages) < MAX_AGES:
+        record.asked_all_ages.append(now_ns - max(held))
 
 
 def take_all_back(subscription: SubscriptionState, why: str, time_ns: int, frame: int) -> None:
@@ -196,11 +219,11 @@ def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: An
     pending = {at: subscription.pending_acks[at] for at in wanted if at in subscription.pending_acks}
     pending = {at: one for at, one in pending.items() if one.consumer is record}
     held = {at: one for at, one in pending.items() if one.held}
+    why = "requested" if held and _may_be_timeout(consumer, held, frame.time_ns) else "nack"
     for delivery in held.values():
-        if not delivery.why and len(record.hold_ages) < MAX_AGES:
+        if not delivery.why and why == "requested" and len(record.hold_ages) < MAX_AGES:
             record.hold_ages.append(frame.time_ns - delivery.time_ns)
         delivery.again = (frame.number, frame.time_ns)
-    why = "requested" if held and _may_be_timeout(consumer, held, frame.time_ns) else "nack"
     # A negative acknowledgement of the oldest message looks like an ack timeout until the next request.
     if why == "nack":
         for delivery in consumer.expired:
@@ -216,17 +239,39 @@ def _may_be_timeout(consumer: AttachedConsumer, requested: dict[Position, Delive
     ages = [now_ns - one.time_ns for one in requested.values()]
     if min(ages) < consumer.least_timeout or any(one.why == "nack" for one in requested.values()):
         return False
-    for age, delivery in zip(ages, requested.values(), strict=True):
-        young, old = consumer.timeouts.get(delivery.redelivery_count, (age, age))
-        young, old = min(young, age), max(old, age)
-        consumer.timeouts[delivery.redelivery_count] = young, old
-        if old - young > TICK_NS:
-            return False
-    latest = max(one.frame for one in requested.values())
-    return len(requested) >= MAX_IDS or not any(
-        one.held and one.consumer is consumer.record and one.frame < latest and at not in requested
+    since_taken = [_age_since_taken(consumer, one, now_ns) for one in requested.values()]
+    counts = [one.redelivery_count for one in requested.values()]
+    similar = [
+        _are_similar(ranges, counts, some)
+        for ranges, some in ((consumer.timeouts, ages), (consumer.timeouts_since_taken, since_taken))
+    ]
+    if not any(similar):
+        return False
+    latest = max(requested.values(), key=lambda one: one.frame)
+    others = [
+        one
         for at, one in consumer.subscription.pending_acks.items()
-    )
+        if one.held and one.consumer is consumer.record and at not in requested
+    ]
+    together = any(one.time_ns <= latest.time_ns + TICK_NS for one in others)
+    if min(ages) >= _NACK_DELAY_NS and max(ages) <= _NACK_DELAY_NS + (_NACK_TICK_NS if together else _NACK_TIMER_NS):
+        return False
+    return len(requested) >= MAX_IDS or not any(one.frame < latest.frame for one in others)
+
+
+def _age_since_taken(consumer: AttachedConsumer, delivery: Delivery, now_ns: int) -> int:
+    """Return the time for which a sequential application has had a message, as far as the acknowledgements show."""
+    if consumer.acked_frame > delivery.frame:
+        return now_ns - delivery.time_ns
+    return now_ns - max(delivery.time_ns, consumer.record.last_ack_ns)
+
+
+def _are_similar(ranges: dict[int, tuple[int, int]], counts: list[int], ages: list[int]) -> bool:
+    """Add ages of messages with these redelivery counts to their ranges; return whether no range exceeds TICK_NS."""
+    for count, age in zip(counts, ages, strict=True):
+        young, old = ranges.get(count, (age, age))
+        ranges[count] = min(young, age), max(old, age)
+    return all(ranges[count][1] - ranges[count][0] <= TICK_NS for count in counts)
 
 
 def record_redelivery(
@@ -263,7 +308,7 @@ def record_redelivery(
     worst = record.most_redelivered
     if len(worst) < _WORST or len(past) >= worst[-1][0]:
         kept = [one for one in worst if one[1] != name]
-        kept.append((len(past) + 1, name, past[0].frame, delivery.frame))
+        kept.append((len(past) + 1, name, past[0].frame, delivery.frame, past[0].time_ns))
         kept.sort(key=lambda one: -one[0])
         worst[:] = kept[:_WORST]
 
@@ -295,12 +340,15 @@ def _recount(
     if sum(messages for *_, messages in listed) < again[old].count:
         return  # earlier redeliveries are no longer listed
     del again[old]
+    entries = subscription.record.again_entries
+    del entries[old]
     for held_by, name, delivery, messages in listed:
         if held_by is holder and delivery.time_ns >= since_ns:
             delivery.why, delivery.why_frame = why, frame or delivery.why_frame
         again.setdefault(delivery.why, Occurrences()).add(
             delivery.time_ns, delivery.frame, delivery.why_frame, sample=name, count=messages
         )
+        entries[delivery.why] = entries.get(delivery.why, 0) + 1
 
 
 def _acked(last: Delivery, before_ns: int = 1 << 63) -> bool:
@@ -328,6 +376,8 @@ def _count_cause(subscription: SubscriptionState, name: str, delivery: Delivery,
     """Count redelivered messages with their cause."""
     again = subscription.record.again.setdefault(delivery.why, Occurrences())
     again.add(delivery.time_ns, delivery.frame, delivery.why_frame, sample=name, count=messages)
+    entries = subscription.record.again_entries
+    entries[delivery.why] = entries.get(delivery.why, 0) + 1
     _count_second(subscription, delivery.time_ns)
 
 

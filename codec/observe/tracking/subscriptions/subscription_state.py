@@ -57,6 +57,7 @@ class AttachedConsumer:
 
     __slots__ = (
         "able_entries_out",
+        "acked_frame",
         "ended",
         "epoch",
         "expired",
@@ -67,6 +68,7 @@ class AttachedConsumer:
         "stream",
         "subscription",
         "timeouts",
+        "timeouts_since_taken",
     )
 
     def __init__(self, record: ConsumerRecord, subscription: SubscriptionState, stream: int, id: int) -> None:  # noqa: A002
@@ -82,6 +84,10 @@ class AttachedConsumer:
         """Minimum ack timeout of the consumer's client library, in ns."""
         self.timeouts: dict[int, tuple[int, int]] = {}
         """Minimum and maximum age of messages at possible ack timeouts of the consumer, by redelivery count."""
+        self.timeouts_since_taken: dict[int, tuple[int, int]] = {}
+        """The same from the time at which a sequential application has taken the message."""
+        self.acked_frame = 0
+        """The latest delivery to the consumer that was acknowledged."""
         self.expired: list[Delivery] = []
         """Deliveries in the last REDELIVER, if an ack timeout may be its cause."""
         self.epoch = (-1, 0)

@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture
 def poisoned(subscription, counted):
     def make(**fields):
-        often = [(5, "7:3", 10, 90), (6, "7:9", 11, 95), (2, "7:1", 12, 20)]
+        often = [(5, "7:3", 10, 90, 7), (6, "7:9", 11, 95, 8), (2, "7:1", 12, 20, 9)]
         return subscription(**{"most_redelivered": often, "again": {"nack": counted(10, 30)}, **fields})
 
     return make
@@ -16,7 +16,7 @@ def test_a_message_redelivered_repeatedly(evaluate, poisoned):
     [found] = evaluate("poison-message", poisoned())
     assert (found.severity, found.culprit, found.variant) == ("warning", "application", "again-and-again")
     assert "7:9 of subscription work on orders was delivered 6 times, from frame 11 to frame 95; 1 more" in found.what
-    assert found.frames == [10, 90, 11, 95]
+    assert (found.frames, found.since_ns) == ([10, 90, 11, 95], 8)
 
 
 def test_redeliveries_by_reconnects_are_not_counted(evaluate, poisoned, counted):
@@ -43,4 +43,4 @@ def test_a_discarded_message(evaluate, consumer, counted):
 
 
 def test_four_deliveries_are_not_reported(evaluate, poisoned):
-    assert evaluate("poison-message", poisoned(most_redelivered=[(4, "7:3", 10, 90)])) == []
+    assert evaluate("poison-message", poisoned(most_redelivered=[(4, "7:3", 10, 90, 7)])) == []

@@ -38,7 +38,7 @@ def test_each_cause_belongs_to_one_rule(findings_of, subscription, counted, caus
     assert (found.rule, found.variant) == (rule, cause)
     assert (found.culprit, found.cause_certainty, found.severity) == (culprit, sure, severity)
     assert found.frames == [40, 30]
-    assert "Messages of subscription work on orders were redelivered 2 times " in found.what
+    assert found.what.startswith("Subscription work on orders had 2 redeliveries ")
     assert "first 7:3 (frames 40, 30)" in found.what
 
 
@@ -51,8 +51,27 @@ def test_a_gap_may_hide_another_cause(findings_of, subscription, counted, cause)
 
 @pytest.mark.parametrize(("again", "out", "severity"), [(19, 20, "note"), (20, 40, "warning"), (20, 41, "note")])
 def test_a_warning_if_most_deliveries_are_redeliveries(findings_of, subscription, counted, again, out, severity):
-    [found] = findings_of(subscription(again={"nack": counted(again, 3)}, delivered=out))
+    deliveries = {"again": {"nack": counted(40 * again, 3)}, "again_entries": {"nack": again}, "entries_out": out}
+    [found] = findings_of(subscription(**deliveries))
     assert found.severity == severity
+
+
+def test_a_batch_is_one_redelivery(findings_of, subscription, counted):
+    batch = {"again": {"requested": counted(40, 3)}, "again_entries": {"requested": 1}, "entries_out": 2}
+    [found] = findings_of(subscription(**batch))
+    assert (found.severity, found.count) == ("note", 40)
+    assert "had 1 redelivery of 40 messages because" in found.what
+
+
+@pytest.mark.parametrize(("ages", "text"), [
+    ([60.0, 60.4], "was 60.0 s to 60.4 s old: 60 s is the default delay of negative acknowledgements."),
+    ([11.04, 11.1], "was 11.0 s old."), ([2.2, 11.1], "was 2.2 s to 11.1 s old."), ([], "(frame 3)."),
+])  # fmt: skip
+def test_the_age_at_requests_for_all_messages(findings_of, subscription, consumer, counted, ns, ages, text):
+    of = subscription(again={"rewind": counted(2, 3)})
+    consumer("c", of, asked_all_ages=[ns(age) for age in ages])
+    [found] = findings_of(of)
+    assert found.what.endswith(text)
 
 
 def test_each_cause_is_a_separate_finding(findings_of, subscription, counted):
