@@ -116,6 +116,12 @@ def captures() -> Path:
 
 
 @pytest.fixture(scope="session")
+def reports() -> Path:
+    """Captures of real reports, and of programs with default settings."""
+    return _shared("third-look")
+
+
+@pytest.fixture(scope="session")
 def protocol_facts() -> Path:
     """The folder with the list of the protocol's facts."""
     return _shared("protocol")

@@ -56,6 +56,8 @@ class CaptureReading:
     """Time of the previous frame, whether or not it was shown."""
     contents: Contents | None = None
     """The decoder of payloads; None if neither the filter nor the output needs them."""
+    on_frame: Callable[[Facts], None] | None = None
+    """A function that is called in every pass for every frame, whether or not it matches."""
     on_note: Callable[[Note], None] | None = None
     """A function that is called in the first pass for every note, in order with the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
@@ -141,6 +143,8 @@ class CaptureReading:
                 learn(facts)
             if track is not None:
                 self.repeats = not track(facts)
+            if self.on_frame is not None:
+                self.on_frame(facts)
             if not before:
                 self.first_ns = before = event.time_ns
             self._frames = event.number

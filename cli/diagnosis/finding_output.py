@@ -209,6 +209,10 @@ def shown_json(
 
     capture = diagnosis.capture
     values = {one.name: getattr(capture, one.name) for one in fields(capture)}
+    values["losses"] = [
+        {"stream": stream, "from": "client" if from_client else "broker", "frame": loss.frame}
+        for (stream, from_client), loss in capture.losses.items()
+    ]
     return (
         json_text(
             {

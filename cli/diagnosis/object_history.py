@@ -154,9 +154,14 @@ def _report_mismatch(collector: HistoryCollector, question: Question, found: Seq
 
     name = printable(question.name)
     if found:
-        listed = ", ".join(f"{one.kind} {printable(one.name)}" for one in found[:_MOST_LISTED])
+        equal = len({(one.kind, one.name) for one in found}) < len(found)
+        names = [_selector(one) if equal else one.name for one in found]
+        listed = ", ".join(
+            f"{one.kind} {printable(shown)}" for one, shown in zip(found[:_MOST_LISTED], names, strict=False)
+        )
         more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
-        remedy = "one of these names" if len({one.name for one in found}) == len(found) else "a name and --kind"
+        kinds = len({one.kind for one in found}) > 1
+        remedy = "a name and --kind" if kinds or equal else "one of these names"
         say(f"{name}: {counted(len(found), 'object')} have this name: {listed}{more}; give {remedy}")
         return Exit.USAGE
     frames = collector.tracker.capture.frames
@@ -164,6 +169,12 @@ def _report_mismatch(collector: HistoryCollector, question: Question, found: Seq
         near = nearest(question.name, sorted(set(known_names(collector.tracker))))
         say(f"{name}: no {question.kind or 'object'} of the capture has this name{near}")
     return Exit.NO
+
+
+def _selector(history: ObjectHistory) -> str:
+    """Return a name that no other object has: connection and id of a producer or consumer."""
+    session = history.session
+    return history.name if session is None else f"{session.stream}#{session.id}"
 
 
 @dataclass(slots=True)

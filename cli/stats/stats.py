@@ -116,6 +116,9 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         files = named_files(read, more)
         reading = CaptureReading(files=files, filter=filter_, options=read_options(decode_as, keylog), system=system)
         statistic = _statistic(name, interval)
+        if name == "topics":
+            tracker = statistic.tracker
+            reading.on_frame, reading.on_end, reading.on_note = statistic.see, tracker.ended, tracker.note
         for facts in reading.facts():
             if name == "conv" or not reading.repeats:
                 statistic.add(facts)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer, Request
+from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
 
 __all__ = ["Connections", "Histogram", "Latencies", "Rates", "Topics", "Types"]
@@ -223,13 +224,32 @@ def _failed(facts: Facts) -> bool:
 
 
 class Topics:
-    """A row for each topic: producers, subscriptions, messages in and out, acks, and redeliveries."""
+    """A row for each topic: producers, subscriptions, messages in and out, acks, and redeliveries.
 
-    __slots__ = ("_peers", "_rows")
+    A Tracker identifies producers and consumers, and determines what is a redelivery. It processes all frames, also
+    those that are not counted.
+    """
+
+    __slots__ = ("_again", "_peers", "_redelivered", "_rows", "tracker")
 
     def __init__(self) -> None:
+        self.tracker = Tracker()
+        """Receives the notes and ends of the capture."""
         self._rows: dict[str, Row] = {}
-        self._peers: dict[str, dict[str, set[str]]] = {}
+        self._peers: dict[str, dict[str, set[Any]]] = {}
+        self._redelivered: dict[int, int] = {}
+        """Redelivered messages up to the last MESSAGE, by the identity of the subscription."""
+        self._again = 0
+        """Redelivered messages in the last MESSAGE."""
+
+    def see(self, facts: Facts) -> None:
+        """Process a frame, whether or not `add` counts it afterwards."""
+        self.tracker.see(facts)
+        if facts.frame.type == _MESSAGE and isinstance(facts.peer, Consumer) and facts.peer.record is not None:
+            record = facts.peer.record.subscription.record
+            total = record.messages.redelivered
+            self._again = total - self._redelivered.get(id(record), 0)
+            self._redelivered[id(record)] = total
 
     def add(self, facts: Facts) -> None:
         """Count one frame of a producer or consumer whose topic is known."""
@@ -241,12 +261,12 @@ class Topics:
             row = self._rows[peer.topic] = dict.fromkeys(_COUNTS, 0)
             self._peers[peer.topic] = {"producers": set(), "subscriptions": set(), "consumers": set()}
         peers = self._peers[peer.topic]
-        stream = facts.frame.stream.number
-        if isinstance(peer, Producer):
-            peers["producers"].add(peer.name or f"{stream}#{peer.id}")
-        else:
+        state = peer.record  # None until the response to PRODUCER: the broker may choose the name
+        if state is not None and isinstance(peer, Producer):
+            peers["producers"].add(id(state.record))
+        elif state is not None:
             peers["subscriptions"].add(peer.subscription)
-            peers["consumers"].add(peer.name or f"{stream}#{peer.id}")
+            peers["consumers"].add(id(state.record))
         self._count(facts, row)
 
     def _count(self, facts: Facts, row: Row) -> None:
@@ -257,15 +277,14 @@ class Topics:
         elif frame.type == _MESSAGE:
             row["delivered"] += _messages(facts)
             row["delivered_bytes"] += frame.length
-            redeliveries = facts.hot[4] if facts.hot is not None else frame.command.message.redelivery_count
-            row["redelivered"] += redeliveries > 0
+            row["redelivered"] += self._again
         elif frame.type == BY_NAME["ACK"].number:
             row["acks"] += 1
         elif frame.type == BY_NAME["FLOW"].number:
             row["permits"] += facts.hot[1] if facts.hot is not None else frame.command.flow.messagePermits
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """Return the topics by name. Units: entries for ``redelivered``, frames for ``acks``, otherwise messages."""
+        """Return the topics by name. Units: frames for ``acks``, otherwise messages."""
         return [
             {"topic": topic, **{kind: len(names) for kind, names in self._peers[topic].items()}, **row}
             for topic, row in sorted(self._rows.items())

@@ -89,6 +89,11 @@ class ConsumerHistory(ObjectHistory):
         self._discards = Bursts(log, discard_event)
 
     @property
+    def session(self) -> Session | None:
+        """The last session."""
+        return self.record.session
+
+    @property
     def name(self) -> str:
         """The consumer's name after topic and subscription."""
         record = self.record

@@ -47,6 +47,11 @@ class ObjectHistory:
         raise NotImplementedError
 
     @property
+    def session(self) -> Session | None:
+        """The last session of a producer or consumer; None for other objects."""
+        return None
+
+    @property
     def opened(self) -> bool:
         """Whether a client opened the object; False if only requests contain its name."""
         return True

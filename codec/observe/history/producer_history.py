@@ -59,6 +59,11 @@ class ProducerHistory(ObjectHistory):
         self._refused_sends = Bursts(log, _refused_send)
 
     @property
+    def session(self) -> Session | None:
+        """The last session."""
+        return self.record.session
+
+    @property
     def name(self) -> str:
         """The producer's name after the topic."""
         record, session = self.record, self.record.session
