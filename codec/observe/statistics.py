@@ -262,11 +262,11 @@ class Topics:
             self._peers[peer.topic] = {"producers": set(), "subscriptions": set(), "consumers": set()}
         peers = self._peers[peer.topic]
         state = peer.record  # None until the response to PRODUCER: the broker may choose the name
-        if state is not None and isinstance(peer, Producer):
-            peers["producers"].add(id(state.record))
-        elif state is not None:
+        if isinstance(peer, Consumer) and state is not None:
             peers["subscriptions"].add(peer.subscription)
             peers["consumers"].add(id(state.record))
+        elif state is not None:
+            peers["producers"].add(id(state.record))
         self._count(facts, row)
 
     def _count(self, facts: Facts, row: Row) -> None:
