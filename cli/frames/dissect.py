@@ -94,6 +94,9 @@ def dissect(
     show_secrets: ShowSecrets = False,
     system: System = False,
     no_color: NoColor = False,
+    line_buffered: Annotated[
+        bool, typer.Option("-l", "--line-buffered", help="Write each line at once, for pipes, as in tshark.")
+    ] = False,
 ) -> None:
     """Show the Pulsar frames of a capture or a live interface, one line per frame.
 
@@ -131,6 +134,7 @@ def dissect(
         secrets=show_secrets,
         color=not no_color,
         packet_numbers=packet_numbers,
+        line_buffered=line_buffered,
     )
     addons = []
     if script:

@@ -98,6 +98,8 @@ class DissectOutput:
     secrets: bool = False
     color: bool = True
     packet_numbers: bool = False
+    line_buffered: bool = False
+    """Whether each line is written at once although stdout is a file or a pipe."""
 
     def run(self, write: str, addons: Sequence[Addon] = ()) -> None:
         """Read and print the frames. ``write`` is a file that receives the packets of the printed frames."""
@@ -124,7 +126,8 @@ class DissectOutput:
 
     def _print(self, facts: Generator[Facts, None, None], printer: Callable[[Facts], str]) -> None:
         out = sys.stdout.write
-        flush = sys.stdout.flush if self.reading.interface or sys.stdout.isatty() else None
+        at_once = self.line_buffered or self.reading.interface or sys.stdout.isatty()
+        flush = sys.stdout.flush if at_once else None
         if self.output == "json":
             print_json_lines((printer(one).rstrip("\n") for one in facts), "json")
             return

@@ -19,6 +19,7 @@ from pcli.codec.observe.system_topics import (
     is_system_topic,
 )
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["EndedPeers", "answer", "apply_command", "put_peer", "request_of"]
 
@@ -88,7 +89,7 @@ def request_of(facts: Facts, connection: Connection) -> Request | None:
         return None
     request = Request(frame.number, frame.time_ns, row.number, connection.stream, number)
     request.peer, request.system = facts.peer, facts.system
-    request.topic = _words(values, row.number, "topic")
+    request.topic = _topics(values, row.number)
     request.subscription = _words(values, row.number, "subscription")
     return request
 
@@ -130,10 +131,16 @@ def _words(values: dict[str, Any], number: int, meaning: str) -> Any:
     return [one[last] for one in objects if last in one] if isinstance(objects, list) else ""
 
 
+def _topics(values: dict[str, Any], number: int) -> str | list[str]:
+    """Return the full name of the topic or topics of a command; clients may send short names."""
+    found = _words(values, number, "topic")
+    return full_name(found) if isinstance(found, str) else [full_name(topic) for topic in found]
+
+
 def _update_system(facts: Facts, connection: Connection, name: str) -> None:
     """Set whether the frame is system traffic (system_topics.py), and update the connection."""
     peer = facts.peer
-    topics = _words(facts.command, facts.frame.type, "topic")
+    topics = _topics(facts.command, facts.frame.type)
     known = [topic for topic in ([topics] if isinstance(topics, str) else topics) if not is_neutral_topic(topic)]
     if peer is not None and peer.topic:
         facts.system = peer.system
@@ -182,7 +189,7 @@ def _consumer_of(facts: Facts, prefix: str, type_field: str) -> Consumer | None:
     number = get(f"{prefix}consumer_id")
     if number is None:
         return None
-    topic, subscription = get(f"{prefix}topic", ""), get(f"{prefix}subscription", "")
+    topic, subscription = full_name(get(f"{prefix}topic", "")), get(f"{prefix}subscription", "")
     system = is_system_topic(topic) or is_system_subscription(subscription)
     name, type_ = get(f"{prefix}consumer_name", ""), get(f"{prefix}{type_field}", "")
     return Consumer(number, topic, subscription, name, type_, system=system)
@@ -200,7 +207,7 @@ def _producer(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
     if number is None:
         facts.peer = None
         return NO_ENDED_PEERS
-    topic, name = get("pulsar.producer.topic", ""), get("pulsar.producer.producer_name", "")
+    topic, name = full_name(get("pulsar.producer.topic", "")), get("pulsar.producer.producer_name", "")
     producer = Producer(number, topic, name, system=is_system_topic(topic) or is_system_name(name))
     facts.peer = producer
     return put_peer(connection.producers, producer, limit)

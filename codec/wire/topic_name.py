@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["DOMAINS", "TopicName", "split_partition"]
+__all__ = ["DOMAINS", "TopicName", "full_name", "split_partition"]
 
 DOMAINS: Final = ("persistent", "non-persistent", "topic", "segment")
 """The domains of topics. The last two domains are for scalable topics (5.0)."""
@@ -117,3 +118,12 @@ def split_partition(local: str) -> tuple[str, int]:
     if separator and base and _INDEX.fullmatch(index) and int(index) < 1 << 31:
         return base, int(index)
     return local, -1
+
+
+@lru_cache(4096)
+def full_name(name: str) -> str:
+    """Return the full name of a topic that a client sent in any form; unchanged if the name is empty or invalid."""
+    try:
+        return str(TopicName.parse(name)) if name else ""
+    except LocalError:
+        return name

@@ -16,6 +16,7 @@ from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import signed
+from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["MEANINGS", "id_reader"]
 
@@ -25,7 +26,7 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "consumer_id": ("number", "id of a consumer on its connection"),
     "sequence_id": ("number", "sequence id of an entry; for a batch, the id of its first message"),
     "message_id": ("text", "ledger:entry, followed by :partition and :batch if set; a list in ACK and REDELIVER"),
-    "topic": ("text", "topic in the frame, or the topic of its producer, consumer or request"),
+    "topic": ("text", "full name of the topic in the frame, or of its producer, consumer or request"),
     "subscription": ("text", "subscription in the frame, or the subscription of its consumer or request"),
     "producer_name": ("text", "name of the producer; for a MESSAGE, the name of its publisher"),
     "consumer_name": ("text", "name of the consumer"),
@@ -69,8 +70,10 @@ def _own(meaning: str, number: int) -> Getter | None:
         values = facts.command
         value = values.get(key)
         if value is None and isinstance(values.get(above), list):
-            return [one[last] for one in values[above] if last in one] or None
-        return value
+            value = [one[last] for one in values[above] if last in one] or None
+        if meaning != "topic" or value is None:
+            return value
+        return full_name(value) if isinstance(value, str) else [full_name(topic) for topic in value]
 
     return get
 

@@ -35,10 +35,10 @@ from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, is_system
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import full_name
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["MOST_CANDIDATES", "Candidate", "HistoryCollector", "known_names"]
 

@@ -18,11 +18,11 @@ from pcli.codec.observe.tracking.connections.exchanges import error_of
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.statistics.topic_statistics import topic_figures
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import full_name
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import SEND
+from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["TopicHistory"]
 

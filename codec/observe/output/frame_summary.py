@@ -20,6 +20,7 @@ from pcli.codec.observe.text_format import printable, short_topic, size_text
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import MessageId, signed
+from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["describe"]
 
@@ -299,7 +300,7 @@ def _transaction(values: Values) -> str:
 def _lookup(facts: Facts) -> str:
     """Describe a lookup: the topic, and all fields with unusual values."""
     values = {name: value for name, value in _body(facts).items() if name != "request_id"}
-    topic = short_topic(values.pop("topic", "?"))
+    topic = short_topic(full_name(values.pop("topic", "?")))
     unusual = {name: value for name, value in values.items() if _USUAL.get(name) != value}
     return f"{topic}  {_listing(unusual)}".rstrip()
 

@@ -19,12 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Stream
-from pcli.codec.errors import LocalError
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.observer_state import Facts, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.message_id import signed
-from pcli.codec.wire.topic_name import TopicName
+from pcli.codec.wire.topic_name import full_name
 from pcli.spark.columnar.lifecycles.arrow_columns import texts_at
 from pcli.spark.columnar.lifecycles.bucket_rows import longs
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
@@ -98,7 +97,7 @@ class _Pairing:
             "server": _address(stream.server), "request": name_of(request.type),
             "answer": None if observed is None else name_of(observed.frame.type), "from_client": from_client,
             "request_id": _number(request), "owner_id": _owner(owner if peer is None else peer.id),
-            "topic": _full(topic) or None,
+            "topic": full_name(topic) or None,
             "subscription": _first(request.subscription) or getattr(known, "subscription", "") or None,
             "asked_ns": request.time_ns, "answered_ns": None if observed is None else observed.frame.time_ns,
             "latency_ns": None if observed is None else observed.latency_ns,
@@ -126,13 +125,6 @@ def _owner(number: int | None) -> int | None:
 
 def _first(words: str | list[str]) -> str:
     return words if isinstance(words, str) else next(iter(words), "")
-
-
-def _full(topic: str) -> str:
-    try:
-        return str(TopicName.parse(topic)) if topic else ""
-    except LocalError:
-        return topic  # a client may send any string
 
 
 def _address(ends: tuple[str, int]) -> str:

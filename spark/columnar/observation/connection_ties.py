@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from pcli.codec.observe.observer_state import Facts, open_frame
 from pcli.codec.observe.tracking.subscriptions.dead_letters import origins
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import full_name
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import MESSAGE, SEND, Frame
+from pcli.codec.wire.topic_name import full_name
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
 from pcli.spark.columnar.observation.frame_header_rows import dead_letters
 from pcli.spark.columnar.string_arrays import texts_of

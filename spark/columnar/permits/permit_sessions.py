@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.observe.observer_state import Facts, open_frame
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import full_name
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.topic_name import full_name
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, column
 

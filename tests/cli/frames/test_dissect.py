@@ -289,6 +289,17 @@ def test_lost_packets_are_reported(pcli, small_captures):
     assert "bytes are missing from the capture" in result.err
 
 
+def test_line_buffered_output(small_captures):
+    """The capture is not complete when the first line is read."""
+    command = [sys.executable, "-m", "pcli.cli", "dissect", "-l", "-r", "-"]
+    data = (small_captures / SHARED).read_bytes()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(data[: len(data) // 2])
+        process.stdin.flush()
+        assert b"CONNECT" in process.stdout.readline()
+        process.stdin.close()
+
+
 def test_unwritable_output(pcli, small_captures):
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "pcli.cli", "dissect", "-r", str(small_captures / SHARED)]

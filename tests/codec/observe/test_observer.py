@@ -70,6 +70,21 @@ def test_requests_and_responses_are_paired_by_request_id_in_any_order(conversati
     assert conversation.observer.unanswered() == []
 
 
+@pytest.mark.parametrize("name", ["t", "public/default/t", "persistent://public/default/t"])
+def test_a_topic_has_its_full_name_in_all_frames(conversation, name):
+    full, wire = "persistent://public/default/t", find_field("pulsar.subscribe.topic")
+    found = [
+        conversation.client(pb.CommandLookupTopic(topic=name, request_id=1)),
+        conversation.broker(pb.CommandLookupTopicResponse(request_id=1, response=1)),
+        conversation.client(producer(topic=name, request=2)),
+        conversation.client(send(1)),
+        subscribed := conversation.client(subscribe(topic=name, request=3)),
+        conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)),
+    ]
+    assert [find_field("pulsar.topic").get(facts) for facts in found] == [full] * len(found)
+    assert wire.get(subscribed) == name
+
+
 def test_a_second_response_is_not_paired(conversation):
     conversation.client(pb.CommandLookupTopic(topic="a", request_id=7))
     assert conversation.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 1

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcli.codec.errors import LocalError
-from pcli.codec.wire.topic_name import TopicName, split_partition
+from pcli.codec.wire.topic_name import TopicName, full_name, split_partition
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,8 @@ def test_percent_encoding(local, encoded):
 def test_percent_encoding_round_trips(local):
     name = TopicName("persistent", "t", "n", local)
     assert TopicName.decoded("persistent", "t/n", name.encoded_local) == name
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a/b/c/d", "://", "persistent://a", "other://a/b/c"])
+def test_invalid_names_are_unchanged(name):
+    assert full_name(name) == name

@@ -17,16 +17,15 @@ from itertools import islice
 from typing import Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
-from pcli.codec.errors import LocalError
 from pcli.codec.observe.system_topics import is_system_topic
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import EntryBudget, Position, TopicState
-from pcli.codec.wire.topic_name import TopicName
+from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OpenLifecycles", "full_name"]
+__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OpenLifecycles"]
 
 MAX_LIFECYCLES: Final = 50_000
 """Maximum number of lifecycles in memory. They occupy about 100 MB if each has one delivery."""
@@ -223,11 +222,3 @@ def final_state(lifecycle: Lifecycle) -> str:
     if lifecycle.topic is not None and any(not one.gone for one in lifecycle.topic.subscriptions.values()):
         return "never_delivered"
     return "stored"
-
-
-def full_name(name: str) -> str:
-    """Return the full name of a topic, or an empty string if the name is empty."""
-    try:
-        return str(TopicName.parse(name)) if name else ""
-    except LocalError:
-        return name  # clients may send invalid names
