@@ -66,7 +66,7 @@ def test_requests_and_responses_are_paired_by_request_id_in_any_order(conversati
     last = conversation.broker(error(7))
     assert (later.request_number, later.latency_ns) == (second.frame.number, 1_000_000)
     assert (last.request_number, last.latency_ns) == (first.frame.number, 3_000_000)
-    assert find_field("pulsar.topic").get(later) == "b"
+    assert find_field("pulsar.topic").get(later) == "persistent://public/default/b"
     assert conversation.observer.unanswered() == []
 
 
