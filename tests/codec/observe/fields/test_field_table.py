@@ -115,6 +115,8 @@ def test_ids_by_meaning_follow_the_table_of_commands(conversation):
                     holder = getattr(holder, word)
             field = holder.DESCRIPTOR.fields_by_name[last]
             value = 1 if field.enum_type else str(place) if field.message_type is None and field.type == 9 else place
+            if meaning == "topic":
+                value = f"persistent://public/default/{place}"
             if meaning == "message_id":
                 target = getattr(holder, last)
                 (target.add() if field.is_repeated else target).CopyFrom(ID)
@@ -239,14 +241,15 @@ def test_columns_equal_the_json(conversation):
 
 
 def test_names_are_added_to_frames_with_ids_only(conversation):
-    subscribe = pb.CommandSubscribe(topic="t", subscription="s", subType=1, consumer_id=1, request_id=1)
+    topic = "persistent://public/default/t"
+    subscribe = pb.CommandSubscribe(topic=topic, subscription="s", subType=1, consumer_id=1, request_id=1)
     conversation.client(subscribe)
     frames = [
         conversation.broker(pb.CommandSuccess(request_id=1)),
         conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)),
         conversation.broker(pb.CommandActiveConsumerChange(consumer_id=1)),
     ]
-    for name, value in (("pulsar.topic", "t"), ("pulsar.subscription", "s"), ("pulsar.consumer_id", 1)):
+    for name, value in (("pulsar.topic", topic), ("pulsar.subscription", "s"), ("pulsar.consumer_id", 1)):
         assert [find_field(name).get(facts) for facts in frames] == [value] * 3
     assert BY_NAME["SUCCESS"].ids == {"request_id": "request_id"}
     assert push_frame(subscribe)
