@@ -97,6 +97,7 @@ class FindingTarget:
             with _OPENER.open(request, timeout=_URL_S):
                 return
         except urllib.error.HTTPError as error:
+            error.close()
             raise LocalError(f"--on-finding {server}: HTTP {error.code}") from None
         except HTTPException:  # its text contains the response
             raise LocalError(f"--on-finding {server}: the server does not answer with HTTP") from None

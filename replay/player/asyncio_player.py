@@ -58,6 +58,7 @@ def call_rest(admin: str, call: Call, security: Security | None = None) -> int:
         with urllib.request.urlopen(request, timeout=_CONNECT_S, context=context) as response:  # noqa: S310
             return int(response.status)
     except urllib.error.HTTPError as refused:
+        refused.close()
         return refused.code
     except OSError as fault:
         raise RemoteError(f"{admin}: {getattr(fault, 'reason', fault)}") from None

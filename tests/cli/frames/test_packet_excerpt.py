@@ -117,7 +117,7 @@ def test_the_file_is_complete_when_stdout_is_closed(pcli, small_captures, tmp_pa
     import sys
 
     out = tmp_path / "out.pcapng"
-    command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / SHARED} -V -w {out} | head -n 3"
+    command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / SHARED} -V -w {out} | head -n 3; true"
     subprocess.run(command, shell=True, check=True, capture_output=True)
     assert pcli("dissect", "-r", out).lines
 
