@@ -203,7 +203,7 @@ def test_the_examples_of_the_documentation(script, capsys):
     wire.send(push_frame(pb.CommandProducer(topic="t", producer_id=1, request_id=1)))
     wire.send(push_frame(pb.CommandSend(producer_id=1, sequence_id=1, num_messages=3)))
     wire.fault._addon.done()
-    assert capsys.readouterr().err == "3 t\n"
+    assert capsys.readouterr().err == "3 persistent://public/default/t\n"
     wire = Wire(script(not_ready))
     lookup = push_frame(pb.CommandLookupTopic(topic="persistent://a/b/c", request_id=7))
     assert [to_broker for _, to_broker, _ in wire.send(lookup * 3)] == [True, False]

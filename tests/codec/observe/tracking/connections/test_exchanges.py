@@ -187,7 +187,7 @@ def test_a_refused_lookup(wire, say):
     wire.broker(say("LookupTopicResponse", response=2, error=11, message="no such namespace"))
     lookup = wire.exchange("LOOKUP")
     [(key, seen)] = lookup.refused.items()
-    assert key == ("TopicNotFound", "t")
+    assert key == ("TopicNotFound", "persistent://public/default/t")
     assert (seen.count, seen.frames, seen.sample) == (1, [3, 4], "no such namespace")
     assert lookup.accepted_later == set()
 
@@ -226,7 +226,7 @@ def test_a_repeated_refusal_is_counted_beyond_the_maximum_number_of_topics(wire,
         wire.broker(say("LookupTopicResponse", response=2, error=6, request_id=request_id))
     refused = wire.exchange("LOOKUP").refused
     assert len(refused) == 64
-    assert refused["ServiceNotReady", "t0"].count == 2
+    assert refused["ServiceNotReady", "persistent://public/default/t0"].count == 2
 
 
 def test_the_side_that_responds_late(wire):
