@@ -286,7 +286,7 @@ class Connection:
                         return size
                     if self._read_pauses:
                         self._bytes_needed = 4
-                        return position
+                        return int(position)
                     continue
             elif kind in _HOT_TYPES and self._handle_hot_command(kind, data, start, stop):
                 position = end

@@ -223,6 +223,7 @@ class Topic:
         buffer = self.open_transaction_buffer()
         end = buffer.commit if commit else buffer.abort
         end(txn, low_water_mark, self.broker.now)
+        assert self.ledger is not None
         self.last_dispatchable.reset(self.ledger.next)
         self.announce_entries()
 

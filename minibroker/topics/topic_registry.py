@@ -26,6 +26,7 @@ from pcli.minibroker.topic_names import (
     CHANGE_EVENTS,
     SNAPSHOT,
     document_path,
+    is_internal,
     is_system,
     namespace_of,
     pending_ack_topic,
@@ -46,6 +47,16 @@ _MAX_PARTITIONS: Final = 100_000
 """Maximum number of partitions that one request creates."""
 _NOT_PARTITIONED: Final = ("-RETRY", "-DLQ")
 """Endings of topics that are not created with partitions."""
+
+_SNAPSHOT_SCHEMA: Final = (
+    b'{"type":"record","name":"TransactionBufferSnapshot","namespace":"org.apache.pulsar.broker.transactio'
+    b'n.buffer.metadata","fields":[{"name":"aborts","type":["null",{"type":"array","items":{"type":"record'
+    b'","name":"AbortTxnMetadata","fields":[{"name":"entryId","type":"long"},{"name":"ledgerId","type":"lo'
+    b'ng"},{"name":"txnIdLeastBits","type":"long"},{"name":"txnIdMostBits","type":"long"}]},"java-class":"'
+    b'java.util.List"}],"default":null},{"name":"maxReadPositionEntryId","type":"long"},{"name":"maxReadPo'
+    b'sitionLedgerId","type":"long"},{"name":"topicName","type":["null","string"],"default":null}]}'
+)
+"""The schema of the topics of snapshots, as a real broker stores it."""
 
 
 class TopicRegistry:
@@ -211,6 +222,8 @@ class TopicRegistry:
         if topic is not None:
             return topic
         self._check_enabled(name)
+        if name.persistent and is_internal(name):
+            raise Refused(pb.NotAllowedError, f"Can not create transaction system topic {name}")
         if str(name) not in self.stored and not (create and self.may_create(name)):
             raise Refused(pb.TopicNotFound, f"Topic not found {name}")
         self._check_kind(name)
@@ -289,10 +302,17 @@ class TopicRegistry:
 
     def _add_system_topic(self, namespace: str, local: str) -> None:
         """Create a system topic unless it exists, with partitions if topics are created with partitions."""
-        name = TopicName("persistent", *namespace.split("/"), local)
+        name = TopicName.parse(f"persistent://{namespace}/{local}")
         if not self.exists(name):
             count = self.find_or_create_partitions(name, create=True)
             self._add(*(str(name.with_partition(index)) for index in range(count)) if count else [str(name)])
+            if local == SNAPSHOT:
+                properties = [
+                    pb.KeyValue(key="__jsr310ConversionEnabled", value="false"),
+                    pb.KeyValue(key="__alwaysAllowNull", value="true"),
+                ]
+                schema = pb.Schema(name=local, type=pb.Schema.Avro, schema_data=_SNAPSHOT_SCHEMA, properties=properties)
+                self._broker.schemas.put(name.schema_id, schema, lambda _: "ALWAYS_COMPATIBLE", self._broker.now)
 
     # -- deletion ------------------------------------------------------------------------------------------------------
 

@@ -101,8 +101,9 @@ def _post(call: Call) -> Any:
 
 
 def _effective(call: Call) -> Any:
-    name = call.topic_name
-    return lambda setting: call.broker.policies.effective(name, setting)
+    """Return the function that finds settings. A request may add a schema where clients may not."""
+    name, effective = call.topic_name, call.broker.policies.effective
+    return lambda setting: setting == "isAllowAutoUpdateSchemaEnabled" or effective(name, setting)
 
 
 def _delete(call: Call) -> Any:
