@@ -28,6 +28,8 @@ them: clients collect acknowledgements for 100 ms, and a process that ends witho
 `pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the oldest
 message. If messages cannot be processed, reject them (negative acknowledgement, dead letter policy). If an
 acknowledgement timeout is set, messages that the application never acknowledges are redelivered.
+
+docs/clients.md lists how each client groups acknowledgements, and which ones it loses at its end.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ a version is missing from the capture or truncated, nothing is reported about th
 
 Update the client or broker. Until then, do not rely on the listed features. If a subscription has several clients, the
 oldest client determines the limits, because batches and keys are distributed among all clients.
+
+docs/clients.md lists the protocol versions of the newest clients: some send an old one.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ a client whose queue was cleared by a seek. If the surplus is less than half of 
 
 Check whether the consumer was subscribed twice (double-subscribe). Report the problem and the version of the
 client library to its developers.
+
+docs/clients.md lists the permits that each client requests.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ configuration of the consumer decides.
 If processing takes longer than the timeout, raise the timeout: see ack-timeout-too-short. If messages are never
 acknowledged, find them with never-acked. Negative acknowledgements are more explicit, and a redelivery back-off
 prevents storms.
+
+docs/clients.md lists which clients have an acknowledgement timeout, and the form of their requests.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ client that checks at intervals (Go, older Java and C++ clients) adds up to 20 s
 
 Check the application's log for the reason. Configure a dead letter policy for messages that can never be processed
 (poison-message). A redelivery back-off gives an unavailable dependency time to recover.
+
+docs/clients.md lists the delay and the form of the requests of each client.
 """
 
 from __future__ import annotations
