@@ -16,6 +16,7 @@ from pcli.codec.observe.rules import (
     auth_expired,
     auth_refused,
     balance_mismatch,
+    batch_acked_by_index,
     broker_unavailable,
     capture_incomplete,
     chunk_resent,
@@ -111,6 +112,7 @@ RULES: Final[dict[str, Rule]] = {
         queue_of_one.RULE,
         ack_timeout_too_short.RULE,
         whole_batches_again.RULE,
+        batch_acked_by_index.RULE,
         # producers, transactions
         producer_stuck.RULE,
         producer_waiting.RULE,

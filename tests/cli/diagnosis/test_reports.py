@@ -20,6 +20,10 @@ EXPECTED = {
     "open-transaction": {
         ("transaction-open", "application", "likely"), ("stuck-open-transaction", "application", "likely"),
     },
+    "batch-acked-by-one-index": {
+        ("batch-acked-by-index", "client", "likely"), ("never-acked", "application", "likely"),
+        ("old-protocol", "client", "certain"), ("redelivered-after-nack", "application", "likely"),
+    },
     "send-lost-by-network": {("producer-stuck", "network", "certain"), ("old-protocol", "client", "certain")},
     "producers-named-by-broker": set(),
     "consumers-of-equal-name": set(),
@@ -27,7 +31,7 @@ EXPECTED = {
 """Rule, culprit and certainty of the cause of all findings."""
 
 REJECTED = {"camel-basic": {"poison-message"}, "py-nack": {"never-acked"}, "java4-nack": {"never-acked"}}
-REJECTED |= {"go-nack": {"never-acked"}}
+REJECTED |= {"go-nack": {"never-acked"}, "flex-neg": {"batch-acked-by-index"}}
 """Rules above a note on programs that reject messages, or that leave messages unacknowledged for a minute."""
 
 PROGRAMS = [

@@ -211,6 +211,11 @@ class ConsumerRecord:
     """If the consumer had requested all of these messages before: the minimum age at these requests; otherwise 0."""
     whole_batches_again: Occurrences = field(default_factory=Occurrences)
     """Batches redelivered in full after a REDELIVER with their id: see the rule whole-batches-again."""
+    acked_with_batch: Occurrences = field(default_factory=Occurrences)
+    """Messages that were never acknowledged themselves, but whose batch an ACK of another message has acknowledged. The
+    frames are that ACK and the last request for redelivery of the batch (see index_acks.py)."""
+    asked_with_batch: Occurrences = field(default_factory=Occurrences)
+    """Batches of these messages whose redelivery the consumer has requested, without effect."""
     ack_sets: bool = False
     """Whether an ACK or a MESSAGE had an ack set: batch index acknowledgements are enabled."""
     doubts: set[str] = field(default_factory=set)

@@ -8,6 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts, ObservedFrame
@@ -15,6 +16,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Ack
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS, AckEffects, Id
+from pcli.codec.observe.tracking.subscriptions.index_acks import note_index_ack
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import (
     abort_acks,
@@ -51,6 +53,14 @@ class Acks:
             kind, ids, request = _slow(consumer, facts)
             record.ack_sets = record.ack_sets or any(bits != NO_BITS for _, bits in ids)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
+        if kind != 1:
+            indexed = (
+                [((one[0], one[1]), one[3]) for one in places]
+                if hot is not None
+                else _indices(facts.command.get("pulsar.ack.message_id", ()))
+            )
+            for at, index in indexed:
+                note_index_ack(consumer, at, index, frame.time_ns, frame.number)
         effects = AckEffects(consumer.subscription, frame.number, frame.time_ns)
         if hot is None and "pulsar.ack.txnid_most_bits" in facts.command:
             effects.in_transaction(_transaction(facts.command), consumer, ids, cumulative=kind == 1)
@@ -155,6 +165,15 @@ def _refuse(subscription: SubscriptionState, request: int, frame: ObservedFrame,
             elif one.bits != NO_BITS and one.before is None and one.at not in subscription.ack_sets:
                 remove_pending_ack(subscription, one.at, delivery, frame.time_ns, frame.number)
         transaction_acks[:] = [one for one in transaction_acks if one.ack.frame != request]
+
+
+def _indices(ids: Iterable[Mapping[str, Any]]) -> list[tuple[Position, int]]:
+    """Return the positions and batch indices of ids without ack sets."""
+    return [
+        ((one.get("ledgerId", -1), one.get("entryId", -1)), one.get("batch_index", -1))
+        for one in ids
+        if not one.get("ack_set")
+    ]
 
 
 def _transaction(values: dict[str, Any]) -> tuple[int, int]:

@@ -34,6 +34,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     survived_close,
 )
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
+from pcli.codec.observe.tracking.subscriptions.index_acks import ONE_ACK_PER_MESSAGE, count_unprocessed
 from pcli.codec.observe.tracking.subscriptions.message_counts import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, explain_by_end, take_back
@@ -61,6 +62,8 @@ class ConsumerSessions:
         """Consumers by connection and id."""
         self._least: BoundedDict[int, int] = BoundedDict(MAX_CONNECTIONS)
         self._doubts: BoundedDict[int, set[str]] = BoundedDict(MAX_CONNECTIONS)
+        self._acks_each: BoundedDict[int, bool] = BoundedDict(MAX_CONNECTIONS)
+        """Connections whose client sends one ACK for each message of a batch."""
         self._seeks: dict[int, tuple[int, SubscriptionState]] = {}
 
     def consumer(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
@@ -93,6 +96,8 @@ class ConsumerSessions:
         version = facts.command.get("pulsar.connect.client_version", "")
         least = next((least for name, least in MIN_TIMEOUTS.items() if version.startswith(name)), TICK_NS)
         self._least[facts.frame.stream.number] = least
+        if version.startswith(ONE_ACK_PER_MESSAGE):
+            self._acks_each[facts.frame.stream.number] = True
 
     def subscribe(self, facts: Facts) -> None:
         """Process a SUBSCRIBE."""
@@ -224,6 +229,7 @@ class ConsumerSessions:
 
     def _apply_connection(self, consumer: AttachedConsumer) -> None:
         """Apply a connection's minimum ack timeout and doubts to its consumer."""
+        consumer.acks_each_message = consumer.stream in self._acks_each
         consumer.least_timeout = self._least.get(consumer.stream, TICK_NS)
         doubts = self._doubts.get(consumer.stream)
         if doubts:
@@ -288,6 +294,7 @@ class ConsumerSessions:
         update_stalls(subscription, time_ns)
         consumer.ready = False
         count_held(consumer)
+        count_unprocessed(consumer)
         why = "seek" if end == "broker" and subscription.open_seeks else _WHY.get(end, "lost")
         subscription.session_ends.append((record, why, frame))
         explain_by_end(subscription, consumer, why, time_ns, frame)

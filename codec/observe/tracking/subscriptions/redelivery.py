@@ -34,6 +34,7 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
+from pcli.codec.observe.tracking.subscriptions.index_acks import note_index_request
 from pcli.codec.observe.tracking.subscriptions.message_counts import messages_in
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
@@ -66,6 +67,9 @@ _NEVER_NS: Final = 1 << 62
 
 _NACK_DELAY_NS: Final = 60_000_000_000
 """Default delay of negative acknowledgements (negativeAckRedeliveryDelay) in Java, C++, Python and Go."""
+
+_GROUPED_NS: Final = 200_000_000
+"""Maximum time from a negative acknowledgement to grouped ACKs of messages that the application took before."""
 
 _NACK_TIMER_NS: Final = 400_000_000
 """Maximum time from the end of this delay to the request if its timer is exact."""
@@ -216,6 +220,8 @@ def _abort_by_redelivery(subscription: SubscriptionState, at: Position, time_ns:
 
 def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
     record, subscription = consumer.record, consumer.subscription
+    for at in wanted if consumer.index_acks else ():
+        note_index_request(consumer, at, frame.time_ns, frame.number)
     pending = {at: subscription.pending_acks[at] for at in wanted if at in subscription.pending_acks}
     pending = {at: one for at, one in pending.items() if one.consumer is record}
     held = {at: one for at, one in pending.items() if one.held}
@@ -254,7 +260,12 @@ def _may_be_timeout(consumer: AttachedConsumer, requested: dict[Position, Delive
         if one.held and one.consumer is consumer.record and at not in requested
     ]
     together = any(one.time_ns <= latest.time_ns + TICK_NS for one in others)
-    if min(ages) >= _NACK_DELAY_NS and max(ages) <= _NACK_DELAY_NS + (_NACK_TICK_NS if together else _NACK_TIMER_NS):
+    taken_before = min(since_taken) >= _NACK_DELAY_NS - _GROUPED_NS
+    if (
+        taken_before
+        and min(ages) >= _NACK_DELAY_NS
+        and max(ages) <= _NACK_DELAY_NS + (_NACK_TICK_NS if together else _NACK_TIMER_NS)
+    ):
         return False
     return len(requested) >= MAX_IDS or not any(one.frame < latest.frame for one in others)
 

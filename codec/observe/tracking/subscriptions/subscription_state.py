@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.lifecycle import Delivery
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
     from pcli.codec.observe.tracking.subscriptions.ack_effects import TransactionAck
+    from pcli.codec.observe.tracking.subscriptions.index_acks import IndexAcks
     from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
@@ -58,10 +59,12 @@ class AttachedConsumer:
     __slots__ = (
         "able_entries_out",
         "acked_frame",
+        "acks_each_message",
         "ended",
         "epoch",
         "expired",
         "id",
+        "index_acks",
         "least_timeout",
         "ready",
         "record",
@@ -86,6 +89,10 @@ class AttachedConsumer:
         """Minimum and maximum age of messages at possible ack timeouts of the consumer, by redelivery count."""
         self.timeouts_since_taken: dict[int, tuple[int, int]] = {}
         """The same from the time at which a sequential application has taken the message."""
+        self.acks_each_message = False
+        """Whether the client sends one ACK for each message of a batch, without its index."""
+        self.index_acks: dict[Position, IndexAcks] = {}
+        """Batches of which the consumer has acknowledged some messages one by one, without ack sets."""
         self.acked_frame = 0
         """The latest delivery to the consumer that was acknowledged."""
         self.expired: list[Delivery] = []

@@ -310,3 +310,40 @@ def test_dropped_messages_are_counted_if_deliveries_follow_the_receipts(make_sce
     scene.wait(10)
     [found] = [one for one in diagnose(end(scene, consumer)).findings() if one.rule == "messages-dropped"]
     assert f"dropped {3 * by} messages" in found.what
+
+
+@pytest.mark.parametrize("version", ["pulsar-rs-v6.9.1", "Pulsar-Flex Nodejs Client v0.0.0"])
+@pytest.mark.parametrize(("acked", "rejects", "expected"), [
+    (4, False, set()), (3, False, {("batch-acked-by-index", "note")}), (2, True, {("batch-acked-by-index", "warning")}),
+])  # fmt: skip
+def test_messages_of_a_batch_are_acknowledged_one_by_one(make_scene, diagnose, by, version, acked, rejects, expected):
+    """The first ACK without an ack set acknowledges the whole batch: the broker delivers nothing again."""
+    scene = make_scene()
+    client = scene.actor(client_version=version)
+    client.producer()
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    for number in range(by):
+        client.publish(4 * number, batch=4)
+    for message in list(client.messages):
+        place = message.message_id
+        for index in range(4):
+            batch_index = index if version.startswith("pulsar-rs") else -1
+            one = pb.MessageIdData(ledgerId=place.ledgerId, entryId=place.entryId, batch_index=batch_index)
+            if index < acked:
+                client.ack(one)
+            elif rejects:
+                client.redeliver(one)
+    assert len(client.messages) == by
+    client(pb.CommandCloseConsumer(consumer_id=1, request_id=9))
+    found = [one for one in diagnose(end(scene, client)).findings() if one.rule == "batch-acked-by-index"]
+    assert {(one.rule, one.severity) for one in found} == expected
+    assert all(f"lost {(4 - acked) * by} message" in one.what for one in found)
+
+
+def test_a_client_that_acknowledges_whole_batches(make_scene, diagnose, by):
+    scene, client = play(make_scene, queue=1000)
+    client.publish(0, batch=4)
+    client.ack(client.messages[0].message_id)
+    client(pb.CommandCloseConsumer(consumer_id=1, request_id=9))
+    assert [one for one in diagnose(end(scene, client)).findings() if one.rule == "batch-acked-by-index"] == []

@@ -36,9 +36,9 @@ QUIET = [
 limited ones are late. Responses that a slow machine delayed are still reported."""
 
 ELSEWHERE = {
-    "ack-timeout-too-short", "balance-mismatch", "consumer-reconnect-loop", "double-subscribe", "permits-doubled",
-    "permits-leaked", "permits-wrong-count", "queue-of-one", "redelivered-without-cause", "redelivery-storm",
-    "subscription-recreated",
+    "ack-timeout-too-short", "balance-mismatch", "batch-acked-by-index", "consumer-reconnect-loop", "double-subscribe",
+    "permits-doubled", "permits-leaked", "permits-wrong-count", "queue-of-one", "redelivered-without-cause",
+    "redelivery-storm", "subscription-recreated",
 }  # fmt: skip
 """Rules about consumers without a case in any capture; test_conversations.py and their own tests cover them."""
 
