@@ -289,3 +289,21 @@ def _lost_acks(log: Log, topic: str, name: str, acked: int) -> list[Problem]:
     lost = sum(deliveries[number] > 1 for number in range(acked))
     subject = {"topic": topic, "subscription": "work", "consumer": name}
     return [Problem("ack-lost", subject, _ANYWHERE, (lost, lost), r"(\d+) message")] if lost else []
+
+
+@recipe("dispatcher-silent", quick=False)
+def silence_before_the_first_message(track: Track) -> None:
+    """A consumer that receives nothing although messages are stored. Near miss: none is stored while it waits."""
+    topic, earlier = track.topic(), track.pick(0, track.draw(1, 5))
+    kind = track.pick("Shared", "Exclusive", "Failover", "Key_Shared")
+    track.do("maker", "producer", producer="maker", topic=topic)
+    if earlier:
+        track.do("maker", "send", producer="maker", count=earlier, one_by_one=True)
+    track.fault(_on("MESSAGE", topic), "drop")
+    track.do("app", "subscribe", consumer="app", topic=topic, subscription="work", type=kind)
+    track.do("app", "consume", consumer="app", ack="each")
+    track.sleep(0.5)
+    if not track.near:
+        track.do("maker", "send", producer="maker", first=earlier, count=track.draw(1, 20), one_by_one=True)
+        track.expect(Problem("dispatcher-silent", _consumer(track, "app", topic), _ANYWHERE))
+    track.sleep(6.5)

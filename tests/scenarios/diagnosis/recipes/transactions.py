@@ -92,3 +92,27 @@ def forgotten_transaction(track: Track) -> None:
     track.sleep(4)
     if not track.near:
         track.expect(_open(track, "maker", "maker-txn", "open"))
+
+
+@recipe("stuck-open-transaction", java=True, quick=False)
+def behind_a_transaction(track: Track) -> None:
+    """Messages that wait for a transaction of another application. Near miss: it is committed at once."""
+    topic = track.topic("results")
+    kind = track.pick("Shared", "Exclusive", "Failover", "Key_Shared")
+    track.do("reader", "subscribe", consumer="reader", topic=topic, subscription="work", type=kind)
+    track.do("reader", "consume", consumer="reader", ack="each")
+    track.do("worker", "client", transactions=True)
+    track.do("worker", "producer", producer="worker", topic=topic)
+    track.do("other", "producer", producer="other", topic=topic)
+    txn = _begin(track, "worker")
+    track.do("worker", "send", producer="worker", count=track.draw(1, 5), txn=txn)
+    if track.near:
+        track.do("worker", "commit", txn=txn)
+    track.do("other", "send", producer="other", count=track.draw(1, 10), one_by_one=True)
+    track.sleep(5)
+    track.stats(topic)
+    if not track.near:
+        consumer = {"topic": topic, "subscription": "work", "consumer": track.who("reader")}
+        track.do("worker", "commit", txn=txn)
+        track.sleep(0.5)
+        track.expect(Problem("stuck-open-transaction", consumer, "application"))
