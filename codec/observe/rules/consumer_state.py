@@ -121,14 +121,16 @@ def leaks(consumer: ConsumerRecord) -> bool:
 
 
 def waiting(consumer: ConsumerRecord) -> int | None:
-    """Return the minimum number of backlog entries that no attached consumer holds; None if unknown."""
+    """Return the minimum number of backlog entries that no attached consumer holds; None if unknown.
+
+    If the backlog is unknown, the result is at least 1.
+    """
     subscription = consumer.subscription
     if subscription is None:
         return None
     backlog = subscription.backlog_least if subscription.backlog is None else subscription.backlog
-    if not backlog and subscription.backlog is None:
-        return None
-    return max(0, backlog - sum(map(_entries, filter(attached, subscription.consumers.values()))))
+    left = max(0, backlog - sum(map(_entries, filter(attached, subscription.consumers.values()))))
+    return left if left or subscription.backlog is not None else None
 
 
 def _entries(consumer: ConsumerRecord) -> int:

@@ -90,7 +90,9 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     until, here = seen_until(consumer, moment), attached(consumer)
     age = until - consumer.never_acked_oldest_ns
     young = age < moment.value(_AGE)
-    if (young and (here or _flushed(consumer, until))) or (not here and _was_redelivered(consumer, until)):
+    if young and (here or age >= _AGE.default or _flushed(consumer, until)):
+        return
+    if not here and _was_redelivered(consumer, until):
         return
     if not here and consumer.subscription is not None and consumer.subscription.gone:
         yield _unsubscribed(consumer)

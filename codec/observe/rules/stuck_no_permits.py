@@ -119,8 +119,9 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until: int, doubts: set[str]) -> Finding:
     backlog = waiting(consumer)
+    exact = consumer.subscription is not None and consumer.subscription.backlog is not None
     waits = {None: "The backlog is unknown", 0: "There is no backlog"}.get(
-        backlog, f"The backlog is {count_of(backlog or 0, 'entry', 'entries')}"
+        backlog, f"The backlog is {'' if exact else 'at least '}{count_of(backlog or 0, 'entry', 'entries')}"
     )
     return Finding(
         "stuck-no-permits",

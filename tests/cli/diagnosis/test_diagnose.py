@@ -44,7 +44,7 @@ def test_text_of_a_finding(pcli, no_flow):
     assert done.lines[:5] == [
         "ERROR  stuck-no-permits, since 0.639 s (fact: certain)",
         "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW in the 2.1 s since it",
-        "  subscribed in frame 22. The backlog is unknown.",
+        "  subscribed in frame 22. The backlog is at least 12 entries.",
         "    frame 22  packet 32, 0.639 s  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
         "  cause: the application, likely; or a client library that lost its first FLOW",
     ]
