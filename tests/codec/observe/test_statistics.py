@@ -1,11 +1,14 @@
 """Statistics by arithmetic. tests/cli/stats/test_stats.py compares those of the commands with truth files."""
 
+import io
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.observe.statistics import Histogram, Latencies, Rates, Types
+from pcli.codec.capture import CapturedFrame, ReadOptions, StreamEnd, read_capture
+from pcli.codec.observe import Observer
+from pcli.codec.observe.statistics import Histogram, Latencies, Rates, Topics, Types
 from pcli.codec.proto import pb
 
 LOOKUP = pb.CommandLookupTopic(topic="t", request_id=1)
@@ -61,3 +64,30 @@ def test_types_by_side(conversation):
         ("client", "PING", 1, 0.25),
         ("broker", "PONG", 1, 1.0),
     ]
+
+
+def test_topics_agree_with_the_records_of_the_tracker_in_every_capture(corpus):
+    """Values of `stats topics` that `stats balances`, `stats consumers` and `diagnose` also show."""
+    compared = 0
+    for name in corpus.names():
+        topics, see = Topics(), Observer().see
+        for event in read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)):
+            if isinstance(event, CapturedFrame):
+                facts = see(event)
+                topics.see(facts)
+                topics.add(facts)
+            elif isinstance(event, StreamEnd):
+                topics.tracker.ended(event)
+            else:
+                topics.tracker.note(event)
+        states = topics.tracker.subscriptions.lifecycles.topics
+        for row in topics.rows():
+            state = states.get(row["topic"])
+            if state is None or state.record.system:
+                continue
+            subscriptions = state.record.subscriptions.values()
+            assert row["producers"] == len(state.record.producers), (name, row)
+            assert row["consumers"] == sum(len(one.consumers) for one in subscriptions), (name, row)
+            assert row["redelivered"] == sum(one.messages.redelivered for one in subscriptions), (name, row)
+            compared += 1
+    assert compared > 100
