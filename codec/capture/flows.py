@@ -80,6 +80,8 @@ class Retransmission(NamedTuple):
     """Time of its first retransmission."""
     last_ns: int
     """Time of its last retransmission."""
+    acknowledged: bool
+    """Whether the peer had acknowledged it at one of these times: the retransmission was unnecessary."""
 
 
 class Direction:

@@ -395,7 +395,13 @@ class TcpReassembly:
     def _check_acknowledged(self, direction: Direction, packet: int) -> None:
         """Report the last bytes of a direction if their retransmissions show that they did not arrive (rule 6)."""
         resent, ack = direction.resent, direction.peer.ack
-        if resent is None or ack < 0 or direction.mode == SKIP or direction.stream.kind != "pulsar":
+        if (
+            resent is None
+            or resent.acknowledged
+            or ack < 0
+            or direction.mode == SKIP
+            or direction.stream.kind != "pulsar"
+        ):
             return
         lost = resent.seq + resent.size - ack & _MASK
         if 0 < lost < _FAR_AHEAD and resent.last_ns - resent.first_ns >= _RETRANSMISSION_NS:
@@ -437,8 +443,12 @@ class TcpReassembly:
 def _note_resent(direction: Direction, seq: int, size: int, time_ns: int) -> None:
     """Record the retransmission of a segment."""
     before = direction.resent
-    first_ns = before.first_ns if before is not None and before.seq == seq else time_ns
-    direction.resent = Retransmission(seq, size, first_ns, time_ns)
+    same = before is not None and before.seq == seq
+    acknowledged = direction.peer.ack >= 0 and signed_distance(direction.peer.ack - seq - size) >= 0
+    if before is not None and same:
+        acknowledged = acknowledged or before.acknowledged
+    first_ns = before.first_ns if before is not None and same else time_ns
+    direction.resent = Retransmission(seq, size, first_ns, time_ns, acknowledged)
 
 
 def _begin(direction: Direction, base: int) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+from zlib import crc32
 
 from pcli.codec.capture.flows import Direction
 from pcli.codec.capture.frame_extraction import FrameExtractor
@@ -251,8 +252,8 @@ def _key(direction: Direction) -> tuple[int, bool]:
 
 
 def _first(key: tuple[int, bool]) -> int:
-    """Return the sequence number of a direction's first byte."""
-    return key[0] * 64_000 + (1 if key[1] else 32_001)
+    """Return the sequence number of a direction's first byte; connections are far apart, as those of TCP are."""
+    return crc32(b"%d %d" % key)
 
 
 def _offset(direction: Direction, seq: int) -> int:

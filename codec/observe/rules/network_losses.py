@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A frame whose bytes were retransmitted and never acknowledged by TCP did not reach the process of the receiver: the
-   network lost it, or the receiver's host had stopped. If the receiver has sent frames since, its host was running.
+   network lost it, or the receiver's host had stopped. If the receiver has sent frames since, its host was running, and
+   the acknowledgement numbers of these frames show that the lost frame was not received.
 2. Without such a loss, TCP delivered the frame, provided that the capture contains both directions without gaps.
 """
 
@@ -34,14 +35,19 @@ def loss_of(moment: Moment, stream: int, frame: int, *, from_client: bool = True
         return None
     receiver = "broker" if from_client else "client"
     first = max(frame, loss.frame)
-    text = f" TCP never acknowledged {at(first)}, although it was retransmitted: the {receiver} did not receive it."
+    resent = "earlier bytes were"
+    if loss.exact:
+        resent = "it was" if first == loss.frame else f"{at(loss.frame)} was"
+    text = f" TCP never acknowledged {at(first)}, although {resent} retransmitted"
     if frame < loss.frame:
         other = f"a {receiver} that received {at(frame)} and did not process it"
-        return Cause("network", "likely", (other,), f"A capture on the {receiver}'s host."), text
+        return Cause("network", "likely", (other,), f"A capture on the {receiver}'s host."), f"{text}."
     if not loss.heard:
         other = f"a host of the {receiver} that had stopped"
-        return Cause("network", "likely", (other,), f"Whether the {receiver}'s host was running at that time."), text
-    return _CERTAIN, text
+        return Cause(
+            "network", "likely", (other,), f"Whether the {receiver}'s host was running at that time."
+        ), f"{text}."
+    return _CERTAIN, f"{text}: the {receiver} did not receive it."
 
 
 def connection_at(consumer: ConsumerRecord, frame: int) -> int:

@@ -16,7 +16,10 @@ NO_LIMIT: Final = 1 << 40
 
 _MAX_RECENT: Final = 64
 
-_End = tuple[int, int]
+_ROUND_TRIP_NS: Final = 1_000_000_000
+"""Time after which a frame cannot have been under way when another one was sent (the initial timeout of RFC 6298)."""
+
+_End = tuple[int, int, int]
 
 Open = tuple[int, int, Producer | Consumer | None]
 """A request without a response: type, time, and the producer or consumer that it concerns."""
@@ -72,7 +75,7 @@ class ConnectionState:
         self.last_frame_ns = [0, 0]
         """Times of the last frame from the broker and from the client."""
         self.recent: tuple[deque[_End], deque[_End]] = (deque(maxlen=_MAX_RECENT), deque(maxlen=_MAX_RECENT))
-        """The last frames of the broker and of the client: the offset after the frame, and its number."""
+        """The last frames of the broker and of the client: the offset after the frame, its number and time."""
         self.silences = [(0, 0), (0, 0)]
         """Start and end in ns of the last silence of the broker and of the client that lasted over PATIENCE_NS."""
         self.answered_pings: dict[bool, tuple[int, int]] = {}
@@ -107,10 +110,11 @@ class ConnectionState:
     def loss(self, offset: int, *, from_client: bool) -> Loss | None:
         """Return what is lost if one side's bytes from an offset on were not delivered; None if no frame."""
         sent, heard = self.recent[from_client], self.recent[not from_client]
-        lost = next((number for end, number in sent if end > offset), 0)
+        lost, sent_ns = next(((number, time_ns) for end, number, time_ns in sent if end > offset), (0, 0))
         if not lost:
             return None
-        return Loss(lost, lost != sent[0][1] or len(sent) < _MAX_RECENT, bool(heard) and heard[-1][1] > lost)
+        running = bool(heard) and heard[-1][2] - sent_ns > _ROUND_TRIP_NS
+        return Loss(lost, lost != sent[0][1] or len(sent) < _MAX_RECENT, running)
 
     def exchange(self, number: int) -> ExchangeRecord:
         """Return the record of a request type; create it if necessary."""

@@ -110,7 +110,7 @@ class ConnectionTracker:
         if time_ns - last_ns[side] > handshake.PATIENCE_NS:
             connection.silences[side] = (last_ns[side], time_ns)
         last_ns[side] = time_ns
-        connection.recent[side].append((frame.offset + frame.length, frame.number))
+        connection.recent[side].append((frame.offset + frame.length, frame.number, time_ns))
         if frame.capture_problems or frame.sync == RESYNC:
             self._doubt_frame(connection, frame)
         step = _HOT_STEPS.get(frame.type)

@@ -18,7 +18,7 @@ from pcli.codec.observe.tracking.records.counters import Occurrences, StateDurat
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
-__all__ = ["MAX_SESSIONS", "ConsumerRecord", "PermitLedger", "ProducerRecord", "Session"]
+__all__ = ["MAX_SESSIONS", "ConsumerRecord", "IndexAcks", "PermitLedger", "ProducerRecord", "Session"]
 
 
 MAX_SESSIONS: Final = 16
@@ -44,6 +44,19 @@ class Session:
     """Frame of the CLOSE, or the last frame of the connection; 0 while the session is open."""
     end: str = ""
     """A key of ENDS; empty while the session is open."""
+
+
+@dataclass(slots=True)
+class IndexAcks:
+    """The messages of a batch that a consumer has acknowledged one by one."""
+
+    left: int
+    """The messages without an ACK, as bits."""
+    time_ns: int
+    frame: int
+    """The first ACK."""
+    request: int = 0
+    """The last request for redelivery of the batch after the first ACK, or 0."""
 
 
 @dataclass(slots=True)
@@ -211,6 +224,8 @@ class ConsumerRecord:
     """If the consumer had requested all of these messages before: the minimum age at these requests; otherwise 0."""
     whole_batches_again: Occurrences = field(default_factory=Occurrences)
     """Batches redelivered in full after a REDELIVER with their id: see the rule whole-batches-again."""
+    index_acks: dict[tuple[int, int], IndexAcks] = field(default_factory=dict)
+    """Batches, by ledger and entry, of which the consumer acknowledges the messages one by one without ack sets."""
     acked_with_batch: Occurrences = field(default_factory=Occurrences)
     """Messages that were never acknowledged themselves, but whose batch an ACK of another message has acknowledged. The
     frames are that ACK and the last request for redelivery of the batch (see index_acks.py)."""

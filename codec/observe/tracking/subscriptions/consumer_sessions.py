@@ -237,7 +237,10 @@ class ConsumerSessions:
             consumer.subscription.record.doubts |= doubts
 
     def finish(self, now_ns: int) -> None:
-        """Record the held messages of the attached consumers at the end of the capture."""
+        """Record the messages that consumers hold or have lost at the end of the capture."""
+        for topic in self._lifecycles.topics.values():
+            for record in chain.from_iterable(one.consumers.values() for one in topic.record.subscriptions.values()):
+                count_unprocessed(record)
         for consumer in chain.from_iterable(one.values() for one in self._connections.values()):
             if consumer.ready:
                 count_held(consumer)
@@ -294,7 +297,8 @@ class ConsumerSessions:
         update_stalls(subscription, time_ns)
         consumer.ready = False
         count_held(consumer)
-        count_unprocessed(consumer)
+        if end == "closed":
+            count_unprocessed(record)
         why = "seek" if end == "broker" and subscription.open_seeks else _WHY.get(end, "lost")
         subscription.session_ends.append((record, why, frame))
         explain_by_end(subscription, consumer, why, time_ns, frame)

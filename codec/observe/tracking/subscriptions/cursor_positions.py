@@ -60,7 +60,7 @@ LATEST: Final = 1 << 62
 def open_cursor(subscription: SubscriptionState, record: ConsumerRecord) -> None:
     """Set the read position when the first consumer attaches."""
     if record.rollback_seconds:
-        subscription.reset_to(None, subscription.known_frame)
+        subscription.reset_to(None, subscription.known_ns)
     elif subscription.mark_delete is None and not record.durable and not subscription.starts_at_next:
         _begin(subscription, record)
     elif subscription.mark_delete is None and subscription.selective and record.initial_position == "Earliest":
@@ -120,11 +120,11 @@ def seek(
             mark = (at[0], at[1] - 1 if at[1] > 0 else -1)
         else:
             mark = earliest(topic)
-        subscription.reset_to(mark, frame.number)
+        subscription.reset_to(mark, frame.time_ns)
         if bits != NO_BITS:
             subscription.ack_sets[at] = bits
     else:
-        subscription.reset_to(None, frame.number)
+        subscription.reset_to(None, frame.time_ns)
     subscription.last_ns = frame.time_ns
     lifecycles.remove_acknowledged(topic)
 

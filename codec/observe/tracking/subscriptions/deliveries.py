@@ -91,6 +91,8 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
         end_silence(subscription, record, lifecycle, now, number)
     subscription.last_ns = record.last_message_ns = now
     record.last_message_frame = number
+    if record.index_acks:
+        record.index_acks.pop(at, None)
     first = _add_delivery(subscription, at, lifecycle, delivery)
     outdated = hot is None and facts.command.get("pulsar.message.consumer_epoch", -1) < consumer.epoch[0]
     if outdated:

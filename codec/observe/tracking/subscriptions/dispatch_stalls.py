@@ -77,6 +77,7 @@ def end_silence(
         subscription.last_ns,
         record.last_ack_ns,
         record.active_ns,
+        record.behind_transaction.last_ns[1],
     )
     if lifecycle.receipt_ns < 0 or lifecycle.txn is not None or subscription.record.name in lifecycle.deliveries:
         return
@@ -113,7 +114,11 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
     for consumer in consumers:
         record = consumer.record
         since = max(
-            _available_since(subscription, lifecycle), record.permits.able_ns, subscription.last_ns, record.last_ack_ns
+            _available_since(subscription, lifecycle),
+            record.permits.able_ns,
+            subscription.last_ns,
+            record.last_ack_ns,
+            record.behind_transaction.last_ns[1],
         )
         minimum = KNOWN_LIMIT_NS if _at_known_limit(consumer) else SILENCE_NS
         if _is_for(subscription, record, lifecycle) and now_ns - since > minimum:
@@ -189,7 +194,7 @@ def _block(record: ConsumerRecord) -> None:
 
 def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle) -> bool:
     """Return whether a waiting message is for this consumer, according to the capture."""
-    if subscription.individual and lifecycle.uuid:
+    if subscription.individual and lifecycle.uuid and len(subscription.attached) > 1:
         return False  # a chunk is for the consumer that received the first chunk, if any
     if record.type != "Key_Shared":
         return True
@@ -270,7 +275,7 @@ def _undelivered(subscription: SubscriptionState, now_ns: int, after: Position) 
     for _ in range(_MAX_STEPS):
         if place is None:
             return
-        lifecycle = topic.lifecycles.get(place)
+        lifecycle = topic.lifecycles.get(place) or topic.complete.get(place)
         if (
             lifecycle is not None
             and place not in topic.aborted

@@ -4,21 +4,22 @@ Rules of this file
 1. The broker ignores the batch index of an id. An ACK of a part of a batch needs an ack set; without one it
    acknowledges the entry (verified on 4.2.4). The Rust client sends the index without an ack set, the Node client
    (pulsar-flex) sends one ACK for each message without an index.
-2. If the application acknowledges all messages of the batch, nothing is lost. The other messages, and those that it
-   requests again, are never delivered again.
+2. If the application acknowledges all messages of the batch, on any connection, nothing is lost. The other messages,
+   and those that it requests again, are never delivered again, except after a SEEK.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, IndexAcks
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.lifecycle import Delivery
     from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
-__all__ = ["ONE_ACK_PER_MESSAGE", "IndexAcks", "count_unprocessed", "note_index_ack", "note_index_request"]
+__all__ = ["ONE_ACK_PER_MESSAGE", "count_unprocessed", "note_index_ack", "note_index_request"]
 
 ONE_ACK_PER_MESSAGE: Final = "Pulsar-Flex"
 """Start of client_version of clients that send one ACK for each message of a batch, without its index."""
@@ -26,22 +27,9 @@ ONE_ACK_PER_MESSAGE: Final = "Pulsar-Flex"
 _MAX_BATCHES: Final = 10_000
 
 
-@dataclass(slots=True)
-class IndexAcks:
-    """The messages of a batch that a consumer has acknowledged one by one."""
-
-    left: int
-    """The messages without an ACK, as bits."""
-    time_ns: int
-    frame: int
-    """The first ACK."""
-    request: int = 0
-    """The last request for redelivery of the batch after the first ACK, or 0."""
-
-
 def note_index_ack(consumer: AttachedConsumer, at: Position, index: int, time_ns: int, frame: int) -> None:
     """Process an id without an ack set in an individual ACK; ``index`` is its batch index, or -1."""
-    topic, batches = consumer.subscription.topic, consumer.index_acks
+    topic, batches = consumer.subscription.topic, consumer.record.index_acks
     if index < 0 and not consumer.acks_each_message:
         return
     lifecycle = topic.lifecycles.get(at) or topic.complete.get(at)
@@ -49,13 +37,13 @@ def note_index_ack(consumer: AttachedConsumer, at: Position, index: int, time_ns
         return
     acks = batches.setdefault(at, IndexAcks((1 << lifecycle.messages) - 1, time_ns, frame))
     acks.left &= ~(1 << index) if index >= 0 else acks.left - 1
-    if not acks.left or len(batches) > _MAX_BATCHES:
-        del batches[at if not acks.left else next(iter(batches))]
+    if len(batches) > _MAX_BATCHES:
+        del batches[next(iter(batches))]
 
 
 def note_index_request(consumer: AttachedConsumer, at: Position, time_ns: int, frame: int) -> None:
     """Process a request for redelivery of an entry."""
-    acks = consumer.index_acks.get(at)
+    acks = consumer.record.index_acks.get(at)
     if acks is not None:
         acks.request = frame
         past = _deliveries(consumer, at)
@@ -69,12 +57,17 @@ def _deliveries(consumer: AttachedConsumer, at: Position) -> list[Delivery]:
     return [] if lifecycle is None else lifecycle.deliveries.get(subscription.record.name, [])
 
 
-def count_unprocessed(consumer: AttachedConsumer) -> None:
-    """Count the messages that a consumer, at its end, has lost because an ACK covered their batch."""
-    lost = consumer.record.acked_with_batch
-    for at, acks in consumer.index_acks.items():
-        sample = f"{at[0]}:{at[1]}"
-        lost.add(acks.time_ns, acks.frame, acks.request, sample=sample, count=acks.left.bit_count())
-        if acks.request:
-            consumer.record.asked_with_batch.add(acks.time_ns, acks.request, sample=sample)
-    consumer.index_acks.clear()
+def count_unprocessed(record: ConsumerRecord) -> None:
+    """Count the messages that a consumer has lost because an ACK covered their batch.
+
+    While the consumer is attached, only messages of batches whose redelivery it has requested are lost.
+    """
+    open_ = record.session is not None and not record.session.end
+    for at, acks in list(record.index_acks.items()):
+        if acks.left and (acks.request or not open_):
+            sample = f"{at[0]}:{at[1]}"
+            frames = (acks.frame, acks.request)
+            record.acked_with_batch.add(acks.time_ns, *frames, sample=sample, count=acks.left.bit_count())
+            if acks.request:
+                record.asked_with_batch.add(acks.time_ns, acks.request, sample=sample)
+    record.index_acks.clear()

@@ -29,7 +29,7 @@ def begin(subscription: SubscriptionState, time_ns: int, frame: int) -> None:
     """Begin a subscription that exists from a frame on, unless it has begun before."""
     if subscription.opened:
         return
-    subscription.opened, subscription.known_frame = True, frame
+    subscription.opened, subscription.known_ns = True, time_ns
     counts, topic = subscription.record.messages, subscription.topic
     counts.start, counts.start_ns = topic.record.messages.available, time_ns
     counts.started_open = frozenset(topic.uncommitted)

@@ -220,7 +220,7 @@ def _abort_by_redelivery(subscription: SubscriptionState, at: Position, time_ns:
 
 def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
     record, subscription = consumer.record, consumer.subscription
-    for at in wanted if consumer.index_acks else ():
+    for at in wanted if record.index_acks else ():
         note_index_request(consumer, at, frame.time_ns, frame.number)
     pending = {at: subscription.pending_acks[at] for at in wanted if at in subscription.pending_acks}
     pending = {at: one for at, one in pending.items() if one.consumer is record}

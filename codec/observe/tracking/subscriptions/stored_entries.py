@@ -66,7 +66,7 @@ def _grow(topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
     if lifecycle.txn is not None:
         topic.uncommitted.setdefault(lifecycle.txn, []).append(at)
     for subscription in topic.subscriptions.values():
-        subscription.stored(at, lifecycle.sent_frame)
+        subscription.stored(at, lifecycle.sent_ns if lifecycle.sent_frame else -1)
 
 
 def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecycle: Lifecycle) -> None:

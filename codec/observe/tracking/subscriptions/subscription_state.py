@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.lifecycle import Delivery
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
     from pcli.codec.observe.tracking.subscriptions.ack_effects import TransactionAck
-    from pcli.codec.observe.tracking.subscriptions.index_acks import IndexAcks
     from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
@@ -64,7 +63,6 @@ class AttachedConsumer:
         "epoch",
         "expired",
         "id",
-        "index_acks",
         "least_timeout",
         "ready",
         "record",
@@ -91,8 +89,6 @@ class AttachedConsumer:
         """The same from the time at which a sequential application has taken the message."""
         self.acks_each_message = False
         """Whether the client sends one ACK for each message of a batch, without its index."""
-        self.index_acks: dict[Position, IndexAcks] = {}
-        """Batches of which the consumer has acknowledged some messages one by one, without ack sets."""
         self.acked_frame = 0
         """The latest delivery to the consumer that was acknowledged."""
         self.expired: list[Delivery] = []
@@ -125,7 +121,7 @@ class SubscriptionState:
         "highest",
         "individual",
         "keys",
-        "known_frame",
+        "known_ns",
         "last_ns",
         "lowest",
         "mark_delete",
@@ -168,10 +164,10 @@ class SubscriptionState:
         """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
         self.since_ns = -1
         """Time at which the subscription's first consumer attached."""
-        self.known_frame = 0
+        self.known_ns = -1
         """The response after which every stored entry is after the cursor: to the first SUBSCRIBE, or to a SEEK."""
         self.first_certain: Position | None = None
-        """The first entry whose SEND follows `known_frame`, while the position of the cursor is unknown."""
+        """The first entry whose SEND follows `known_ns`, while the position of the cursor is unknown."""
         self.mark_delete: Position | None = None
         self.acked: set[Position] = set()
         self.ack_frames: dict[Position, int] = {}
@@ -323,18 +319,18 @@ class SubscriptionState:
         first = self.first_certain
         return self.mark_delete or (None if first is None else (first[0], first[1] - 1))
 
-    def stored(self, at: Position, sent_frame: int) -> None:
-        """Record an entry with a receipt; ``sent_frame`` is its SEND, or 0."""
-        if self.mark_delete is None and self.first_certain is None and sent_frame > self.known_frame > 0:
+    def stored(self, at: Position, sent_ns: int) -> None:
+        """Record an entry with a receipt; ``sent_ns`` is the time of its SEND, or -1."""
+        if self.mark_delete is None and self.first_certain is None and sent_ns > self.known_ns >= 0:
             self.first_certain = at
             if self.starts_at_next:
                 self.starts_at_next = False
                 self.mark_delete = self.read_position = (at[0], at[1] - 1)
 
-    def reset_to(self, mark: Position | None, frame: int) -> None:
-        """Set the cursor: no entry after the position is acknowledged. ``frame`` is the response to the request."""
+    def reset_to(self, mark: Position | None, time_ns: int) -> None:
+        """Set the cursor: no entry after the position is acknowledged. ``time_ns`` is that of the response."""
         self.mark_delete = mark
-        self.first_certain, self.known_frame = None, frame
+        self.first_certain, self.known_ns = None, time_ns
         self.possibly_evicted = self.topic.last
         self.acked.clear()
         self.ack_sets.clear()

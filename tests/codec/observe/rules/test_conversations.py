@@ -312,7 +312,11 @@ def test_dropped_messages_are_counted_if_deliveries_follow_the_receipts(make_sce
     assert f"dropped {3 * by} messages" in found.what
 
 
-@pytest.mark.parametrize("version", ["pulsar-rs-v6.9.1", "Pulsar-Flex Nodejs Client v0.0.0"])
+ONE_BY_ONE = ["pulsar-rs-v6.9.1", "Pulsar-Flex Nodejs Client v0.0.0"]
+"""Clients that acknowledge the messages of a batch one by one, without ack sets."""
+
+
+@pytest.mark.parametrize("version", ONE_BY_ONE)
 @pytest.mark.parametrize(("acked", "rejects", "expected"), [
     (4, False, set()), (3, False, {("batch-acked-by-index", "note")}), (2, True, {("batch-acked-by-index", "warning")}),
 ])  # fmt: skip
@@ -347,3 +351,55 @@ def test_a_client_that_acknowledges_whole_batches(make_scene, diagnose, by):
     client.ack(client.messages[0].message_id)
     client(pb.CommandCloseConsumer(consumer_id=1, request_id=9))
     assert [one for one in diagnose(end(scene, client)).findings() if one.rule == "batch-acked-by-index"] == []
+
+
+def reads_a_batch(scene, version):
+    """A client of this version that consumes."""
+    client = scene.actor(client_version=version)
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    return client
+
+
+def ack_one_by_one(client, version, place, *indices):
+    for index in indices:
+        batch_index = index if version.startswith("pulsar-rs") else -1
+        client.ack(pb.MessageIdData(ledgerId=place.ledgerId, entryId=place.entryId, batch_index=batch_index))
+
+
+@pytest.mark.parametrize("version", ONE_BY_ONE)
+@pytest.mark.parametrize("then", ["repeat", "reconnect", "seek"])
+def test_all_messages_of_a_batch_are_acknowledged_in_the_end(make_scene, diagnose, version, then):
+    scene = make_scene()
+    producer = scene.actor()
+    producer.producer()
+    client = reads_a_batch(scene, version)
+    producer.publish(0, batch=4)
+    place = client.messages[0].message_id
+    ack_one_by_one(client, version, place, 0, 1)
+    if then == "reconnect":
+        client.cut()
+        client = reads_a_batch(scene, version)
+    elif then == "seek":
+        client(pb.CommandSeek(consumer_id=1, request_id=77, message_id=place))
+        client.subscribe(kind="Shared")
+        client.flow(1000)
+        ack_one_by_one(client, version, place, 0, 1)
+    ack_one_by_one(client, version, place, 2, 3, *([1] if then == "repeat" else []))
+    client(pb.CommandCloseConsumer(consumer_id=1, request_id=9))
+    found = diagnose(end(scene, client), ("batch-acked-by-index",)).findings()
+    assert found == []
+
+
+@pytest.mark.parametrize("version", ONE_BY_ONE)
+def test_requests_for_a_batch_are_reported_while_the_consumer_is_attached(make_scene, diagnose, version):
+    scene = make_scene()
+    producer = scene.actor()
+    producer.producer()
+    client = reads_a_batch(scene, version)
+    producer.publish(0, batch=4)
+    place = client.messages[0].message_id
+    ack_one_by_one(client, version, place, 0, 1)
+    client.redeliver(place)
+    [found] = diagnose(end(scene, client), ("batch-acked-by-index",)).findings()
+    assert (found.severity, found.count) == ("warning", 2)

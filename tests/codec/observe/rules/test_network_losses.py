@@ -81,7 +81,7 @@ def test_a_send_that_was_not_delivered(make_scene, finding, count):
     [(culprit, certainty, what)] = finding(scene, "producer-stuck", b"second")
     assert (culprit, certainty) == ("network", "certain" if count < 50 else "likely")
     assert f"has {count} SEND" in what
-    assert "the broker did not receive it" in what
+    assert "TCP never acknowledged frame" in what
 
 
 def test_a_send_that_tcp_acknowledged_is_a_matter_of_the_broker(make_scene, finding):
@@ -159,5 +159,54 @@ def test_a_capture_that_contains_each_packet_twice_shows_no_loss(make_scene, tmp
         one.time += seconds
     path = tmp_path / "twice.pcap"
     wrpcap(str(path), sorted([*packets[: last + 1], *twice], key=lambda one: one.time))
+    found = read_capture([("", io.BytesIO(path.read_bytes()))])
+    assert [one for one in found if getattr(one, "kind", "") == "unacknowledged"] == []
+
+
+def test_a_frame_that_was_under_way_does_not_show_that_the_host_runs(make_scene, finding):
+    """A receipt arrives 20 ms after the lost SEND; then the host stops."""
+    scene, client = scene_with_loss(make_scene, "delay ms=20 times=1 on pulsar.type == 'SEND_RECEIPT'")
+    client.publish(1, payload=b"answered")
+    scene.fault("drop on pulsar.type == 'SEND'")
+    client.publish(2, payload=b"second")
+    scene.wait(20)
+    scene.fault("drop on pulsar.from == 'broker'")
+    scene.wait(25_000)
+    client.publish(3)
+    [(culprit, certainty, what)] = finding(scene, "producer-stuck", b"second")
+    assert (culprit, certainty) == ("network", "likely")
+    assert "did not receive it" not in what
+
+
+def test_only_the_first_lost_segment_is_retransmitted(make_scene, finding):
+    scene, client = scene_with_loss(make_scene, "drop on pulsar.type in {'SEND', 'GET_LAST_MESSAGE_ID'}")
+    client.publish(1, payload=b"second")
+    sent = len(scene.frames)
+    client(pb.CommandGetLastMessageId(consumer_id=1, request_id=55))
+    end(scene, client)
+    [(_, _, what)] = finding(scene, "answers-missing", b"second")
+    assert f"TCP never acknowledged frame {sent + 1}, although frame {sent} was retransmitted" in what
+
+
+def test_an_old_ack_at_the_end_takes_no_acknowledgement_back(make_scene, tmp_path):
+    """The retransmissions were unnecessary, and the last packet of the capture is an older ACK."""
+    scene = make_scene()
+    client = scene.actor()
+    client.producer()
+    client.publish(0, payload=b"first")
+    client.publish(1, payload=b"second")
+    scene.wait(2_000)
+    client(pb.CommandPing())
+    packets = list(rdpcap(str(scene.write(tmp_path / "scene.pcapng"))))
+    first = next(one for one in packets if b"second" in bytes(one[TCP].payload))
+    old = next(one for one in reversed(packets) if one[TCP].sport == BROKER and one[TCP].ack <= first[TCP].seq).copy()
+    old[TCP].remove_payload()
+    old.time = packets[-1].time + 0.00001
+    for delay in (0.2, 0.6):
+        again = first.copy()
+        again.time = first.time + delay
+        packets.append(again)
+    path = tmp_path / "scene.pcap"
+    wrpcap(str(path), [*sorted(packets, key=lambda one: one.time), old])
     found = read_capture([("", io.BytesIO(path.read_bytes()))])
     assert [one for one in found if getattr(one, "kind", "") == "unacknowledged"] == []
