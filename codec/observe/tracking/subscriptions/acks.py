@@ -54,13 +54,10 @@ class Acks:
             record.ack_sets = record.ack_sets or any(bits != NO_BITS for _, bits in ids)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
         if kind != 1:
-            indexed = (
-                [((one[0], one[1]), one[3]) for one in places]
-                if hot is not None
-                else _indices(facts.command.get("pulsar.ack.message_id", ()))
-            )
-            for at, index in indexed:
-                note_index_ack(consumer, at, index, frame.time_ns, frame.number)
+            indexed = places if hot is not None else _indices(facts.command.get("pulsar.ack.message_id", ()))
+            for ledger, entry, _, index in indexed:
+                if index >= 0 or consumer.acks_each_message:
+                    note_index_ack(consumer, (ledger, entry), index, frame.time_ns, frame.number)
         effects = AckEffects(consumer.subscription, frame.number, frame.time_ns)
         if hot is None and "pulsar.ack.txnid_most_bits" in facts.command:
             effects.in_transaction(_transaction(facts.command), consumer, ids, cumulative=kind == 1)
@@ -167,10 +164,11 @@ def _refuse(subscription: SubscriptionState, request: int, frame: ObservedFrame,
         transaction_acks[:] = [one for one in transaction_acks if one.ack.frame != request]
 
 
-def _indices(ids: Iterable[Mapping[str, Any]]) -> list[tuple[Position, int]]:
-    """Return the positions and batch indices of ids without ack sets."""
+def _indices(ids: Iterable[Mapping[str, Any]]) -> list[tuple[int, int, int, int]]:
+    """Return ledger, entry, partition and batch index of ids without ack sets."""
+    names = ("ledgerId", "entryId", "partition", "batch_index")
     return [
-        ((one.get("ledgerId", -1), one.get("entryId", -1)), one.get("batch_index", -1))
+        (one.get(names[0], -1), one.get(names[1], -1), one.get(names[2], -1), one.get(names[3], -1))
         for one in ids
         if not one.get("ack_set")
     ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, IndexAcks
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.records.lifecycle import Delivery
+    from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
     from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
@@ -28,11 +28,11 @@ _MAX_BATCHES: Final = 10_000
 
 
 def note_index_ack(consumer: AttachedConsumer, at: Position, index: int, time_ns: int, frame: int) -> None:
-    """Process an id without an ack set in an individual ACK; ``index`` is its batch index, or -1."""
-    topic, batches = consumer.subscription.topic, consumer.record.index_acks
-    if index < 0 and not consumer.acks_each_message:
-        return
-    lifecycle = topic.lifecycles.get(at) or topic.complete.get(at)
+    """Process an id without an ack set in an individual ACK.
+
+    ``index`` is its batch index, or -1 for a client that sends one ACK for each message without an index.
+    """
+    lifecycle, batches = _lifecycle(consumer, at), consumer.record.index_acks
     if lifecycle is None or lifecycle.messages < 2:
         return
     acks = batches.setdefault(at, IndexAcks((1 << lifecycle.messages) - 1, time_ns, frame))
@@ -46,15 +46,15 @@ def note_index_request(consumer: AttachedConsumer, at: Position, time_ns: int, f
     acks = consumer.record.index_acks.get(at)
     if acks is not None:
         acks.request = frame
-        past = _deliveries(consumer, at)
+        lifecycle = _lifecycle(consumer, at)
+        past = lifecycle.deliveries.get(consumer.subscription.record.name) if lifecycle is not None else None
         if past:
             past[-1].again = frame, time_ns
 
 
-def _deliveries(consumer: AttachedConsumer, at: Position) -> list[Delivery]:
-    subscription = consumer.subscription
-    lifecycle = subscription.topic.lifecycles.get(at) or subscription.topic.complete.get(at)
-    return [] if lifecycle is None else lifecycle.deliveries.get(subscription.record.name, [])
+def _lifecycle(consumer: AttachedConsumer, at: Position) -> Lifecycle | None:
+    topic = consumer.subscription.topic
+    return topic.lifecycles.get(at) or topic.complete.get(at)
 
 
 def count_unprocessed(record: ConsumerRecord) -> None:
