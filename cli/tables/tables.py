@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.options import Output, TextOrJson
-from pcli.cli.common.output import counted, say, write_line
+from pcli.cli.common.output import counted, write_line
 from pcli.cli.tables.table_options import MAX_DAYS
 
 if TYPE_CHECKING:
@@ -107,23 +107,6 @@ def compact(out: Folder) -> None:
     store = _store(out)
     run = merge_files(store)
     write_line(f"{store.root}: run {run.run}, {sum(table.files for table in run.tables)} files")
-
-
-@app.command(cls=PlainCommand)
-def convert(
-    out: Folder,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="NEW", help="New folder or URI of the tables.")],
-) -> None:
-    """Copy tables that an older pcli wrote without Delta Lake to a new folder of Delta tables.
-
-    pcli tables convert out/ -o new/
-    """
-    from pcli.spark.tables.maintenance import convert as write_copy
-
-    store = _store(output)
-    run = write_copy(_store(out), store)
-    write_line(f"{store.root}: run {run.run}, {len(run.tables)} tables")
-    say(f"{out} is unchanged")
 
 
 def _store(place: str) -> Store:

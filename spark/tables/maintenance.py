@@ -1,4 +1,4 @@
-"""Maintenance of the tables in a folder: removal of earlier runs, compaction of files, conversion of old tables."""
+"""Maintenance of the tables in a folder: removal of earlier runs, and compaction of files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from deltalake import DeltaTable, WriterProperties
 
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.data_files import ROW_GROUP, write_rows
+from pcli.spark.tables.data_files import ROW_GROUP
 from pcli.spark.tables.delta_tables import delta_errors, open_delta
-from pcli.spark.tables.old_format import OldTables
 from pcli.spark.tables.run_commit import KEEP_DAYS, active_runs, begin
 from pcli.spark.tables.runs import RUNS, Run, TableVersion, find_run, read_runs
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["Removed", "compact", "convert", "vacuum"]
+__all__ = ["Removed", "compact", "vacuum"]
 
 _DAY_NS: Final = 86_400_000_000_000
 _TARGET_BYTES: Final = 256 << 20
@@ -109,23 +108,3 @@ def _compacted(store: Store, table: DeltaTable | None, known: TableVersion) -> T
         table.update_incremental()
         sizes = pa.table(table.get_add_actions())["size_bytes"].to_pylist()
     return TableVersion(known.name, table.version(), known.rows, sum(sizes), len(sizes))
-
-
-def convert(old: Store, new: Store) -> Run:
-    """Write the tables of an older pcli as Delta tables to a new folder, file by file. The old folder is not changed.
-
-    Raise LocalError if ``old`` contains no tables in the old format, or if ``new`` contains anything.
-    """
-    tables = OldTables(old)
-    if new.list():
-        raise LocalError(f"{new.root}: the folder is not empty: specify a new folder")
-    run = begin(new)
-    try:
-        made = []
-        for name in tables.names:
-            for part, rows in enumerate(tables.parts(name)):
-                made += write_rows(run.staging, TABLES[name], part, rows)
-        return run.commit(made, [TABLES[name] for name in tables.names], request=tables.request)
-    except BaseException:
-        run.abandon()
-        raise

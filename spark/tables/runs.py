@@ -22,7 +22,6 @@ from pcli.spark.columnar.table_schema import LONG, TEXT, column, many, never_nul
 from pcli.spark.tables.catalog import Table
 from pcli.spark.tables.data_files import Staging, write_rows
 from pcli.spark.tables.delta_tables import CONFLICT, commit_files, delta_errors, file_paths, open_delta
-from pcli.spark.tables.old_format import MANIFEST
 from pcli.spark.tables.table_store import Store
 
 __all__ = ["RUNS", "Run", "TableVersion", "add_run", "find_run", "read_runs", "tables_id"]
@@ -106,14 +105,7 @@ def add_run(staging: Staging, run: Run) -> None:
 def read_runs(store: Store) -> list[Run]:
     """Return all runs in order, or none if the folder contains no tables of pcli."""
     table = open_delta(store, RUNS.name)
-    if table is not None:
-        return _runs_in(store, table)
-    if store.has(MANIFEST):
-        raise LocalError(
-            f"{store.root}: the tables have the format of an older pcli: convert them with `pcli tables convert`, or "
-            "specify a new folder"
-        )
-    return []
+    return [] if table is None else _runs_in(store, table)
 
 
 def tables_id(store: Store) -> str:

@@ -221,7 +221,6 @@ CASES = {
     "tables list": [["{out}/tables", "--runs"], [REFUSED]],
     "tables vacuum": [["{out}/tables"], [REFUSED]],
     "tables compact": [["{out}/tables"], [REFUSED]],
-    "tables convert": [["{out}/tables", "-o", "{out}/new"], [REFUSED, "-o", "{out}/new"]],
     "doctor": [[], ["-T", "json"]],
     "token show": [[MARKER]],
     "token validate": [[MARKER, "--secret-key", MARKER], ["x.y.z", "--secret-key", f"data:;base64,{MARKER}"]],

@@ -6,7 +6,6 @@ import pytest
 
 from pcli.spark.tables.stored_tables import StoredTables
 from tests.cli.tables.test_analyze import one_line
-from tests.spark.tables.test_maintenance import old_tables
 
 CAPTURE = "java/schemas.pcap"
 
@@ -47,13 +46,6 @@ def test_small_files_are_merged(pcli, out):
     assert pcli("tables", "compact", out).out == f"{out}: run 2, 2 files\n"
 
 
-def test_old_tables_are_converted(pcli, tmp_path):
-    old_tables(tmp_path / "old")
-    ran = pcli("tables", "convert", tmp_path / "old", "-o", tmp_path / "new")
-    assert (ran.code, ran.out) == (0, f"{tmp_path / 'new'}: run 1, 3 tables\n")
-    assert StoredTables(str(tmp_path / "new")).read("messages").num_rows == 3
-
-
 @pytest.mark.parametrize("words", [[], ["--runs"], ["vacuum"], ["compact"]])
 def test_a_folder_without_tables(pcli, tmp_path, words):
     arguments = [words[0], tmp_path] if words and not words[0].startswith("-") else [tmp_path, *words]
@@ -79,10 +71,3 @@ def test_days_without_end_are_refused(pcli, out):
     ran = pcli("tables", "vacuum", out, "--keep", "inf")
     assert ran.code == 2
     assert "Traceback" not in ran.err
-
-
-@pytest.mark.parametrize("words", [["tables"], ["report"], ["sql"]])
-def test_tables_of_an_older_pcli_are_recognised(pcli, tmp_path, words):
-    old_tables(tmp_path / "old")
-    statement = ["SELECT 1"] if words == ["sql"] else []
-    assert "format of an older pcli" in one_line(pcli(*words, tmp_path / "old", *statement))

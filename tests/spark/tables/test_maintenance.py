@@ -1,24 +1,14 @@
-"""Removal of earlier runs, compaction, and conversion of tables in the old format."""
+"""Removal of earlier runs, and compaction."""
 
-import json
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 
 from pcli.codec.errors import LocalError
 from pcli.spark.tables import run_commit
-from pcli.spark.tables.catalog import DAY, TABLES
-from pcli.spark.tables.maintenance import compact, convert, vacuum
-from pcli.spark.tables.run_commit import begin
+from pcli.spark.tables.maintenance import compact, vacuum
 from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
 from tests.spark.tables.test_run_commit import CAPTURES, GAPS, a_run, our_paths, run_whole
-
-MESSAGES = TABLES["messages"]
-NOW_NS = 1_700_000_000_000_000_000
 
 
 @pytest.fixture
@@ -95,79 +85,4 @@ def test_compact_merges_files_and_keeps_the_rows(store):
 def test_a_folder_without_tables_is_refused(store, change):
     with pytest.raises(LocalError, match="the folder contains no tables"):
         change(store)
-    assert store.list() == []
-
-
-# -- the old format --------------------------------------------------------------------------------------------------
-
-
-def old_tables(folder):
-    """Write tables as pcli did before Delta Lake: one plain table, and one that is partitioned by cluster and hour."""
-    captures = pa.Table.from_pylist(
-        [{"cluster": "west", "path": path, "status": "read"} for path in ("a", "b")], CAPTURES.schema
-    )
-    schema = pa.schema([field for field in MESSAGES.schema if field.name not in (DAY, "cluster")])
-    row = {"topic": "t", "first_ns": NOW_NS, "marker": False, "state": "acked", "evidence": "complete"}
-    messages = pa.Table.from_pylist([row | {"ledger": 7, "entry": entry} for entry in range(3)], schema)
-    written = []
-    for table, place, rows in (
-        ("captures", "", captures), ("gaps", "", GAPS.schema.empty_table()),
-        ("messages", "cluster=a%2Fb/hour=2023-11-14-22", messages),
-    ):  # fmt: skip
-        path = folder / table / place / "00000-ab.parquet"
-        path.parent.mkdir(parents=True)
-        pq.write_table(rows, path)
-        written.append({"table": table, "folder": place, "name": path.name, "rows": len(rows), "bytes": 1})
-    manifest = {
-        "format": "pcli tables", "version": 3, "generation": 1, "files": written,
-        "tables": ["captures", "gaps", "messages"], "partitioned": ["messages"],
-        "run": {"request": {"paths": ["x"]}}, "state": [],
-    }  # fmt: skip
-    (folder / "_manifest.json").write_text(json.dumps(manifest))
-    return open_store(str(folder))
-
-
-def test_old_tables_are_refused_with_the_command_that_converts_them(tmp_path):
-    old = old_tables(tmp_path / "old")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(LocalError, match="format of an older pcli: convert them with `pcli tables convert`"):
-        begin(old)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
-def test_old_tables_are_converted(tmp_path, store):
-    run = convert(old_tables(tmp_path / "old"), store)
-    assert (run.names, run.request) == (("captures", "gaps", "messages"), {"paths": ["x"]})
-    assert our_paths(store) == ["a", "b"]
-    rows = StoredTables(store).read("messages").to_pylist()
-    assert [(row["cluster"], row["entry"], str(row["day"])) for row in rows] == [
-        ("a/b", 0, "2023-11-14"), ("a/b", 1, "2023-11-14"), ("a/b", 2, "2023-11-14"),
-    ]  # fmt: skip
-    assert DeltaTable(store.path("messages")).metadata().partition_columns == ["cluster", "day"]
-
-
-def test_nothing_is_converted_into_a_folder_with_files(tmp_path, store):
-    run_whole(store, "a")
-    with pytest.raises(LocalError, match="the folder is not empty"):
-        convert(old_tables(tmp_path / "old"), store)
-    assert our_paths(store) == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (None, "no such file: the folder contains no tables in the old format"),
-        ("[1]", "not a manifest of pcli, or damaged"),
-        ("nonsense", "not a manifest of pcli, or damaged"),
-        ("[" * 100_000, "not a manifest of pcli, or damaged"),
-        ('{"format": "pcli tables", "version": 2, "files": [], "tables": [], "partitioned": [], "run": {}}',
-         "version 2 of the tables cannot be converted"),
-    ],
-)  # fmt: skip
-def test_a_folder_that_cannot_be_converted(tmp_path, store, text, reason):
-    (tmp_path / "old").mkdir()
-    if text is not None:
-        (tmp_path / "old" / "_manifest.json").write_text(text)
-    with pytest.raises(LocalError, match=reason):
-        convert(open_store(str(tmp_path / "old")), store)
     assert store.list() == []
