@@ -152,6 +152,9 @@ def _words(row: _Row) -> Iterator[str]:
     if known is not None:
         moved = sum(1 for key in known if key["moved"])
         yield f"{counted(len(known), 'key')} seen, {moved} moved to another consumer"
+    if row["mixed_batches"]:
+        split = f"; {counted(row['split_keys'], 'delivery', 'deliveries')} of split keys" if row["split_keys"] else ""
+        yield f"{row['mixed_batches']} of {counted(row['batches'], 'batch', 'batches')} with several keys{split}"
     if broken:
         frames = ", ".join(map(str, row["order_broken_frames"]))
         yield f"order broken for {counted(broken, 'message')}, first in frames {frames}"

@@ -17,7 +17,7 @@ from pcli.codec.observe.observer_state import ObservedFrame
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import pull_long
 
-__all__ = ["FIELD", "Fields", "fields_of", "key_of", "number_of", "pull_fields", "text_of"]
+__all__ = ["FIELD", "Fields", "fields_of", "key_of", "number_of", "ordering_key_text", "pull_fields", "text_of"]
 
 Fields = Mapping[int, int | bytes]
 """Field number to value: varints as int, length-delimited fields as bytes."""
@@ -80,13 +80,16 @@ def text_of(fields: Fields, field: int) -> str:
 def key_of(fields: Fields) -> str:
     """Return the ordering key, or else the partition key; binary keys as base64; empty if there is none."""
     ordering = fields.get(_ORDERING)
-    if ordering and isinstance(ordering, bytes):
-        try:
-            return ordering.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(ordering).decode()
     # Binary partition keys are base64 on the wire (partition_key_b64_encoded).
-    return text_of(fields, _PARTITION)
+    return ordering_key_text(ordering) if ordering and isinstance(ordering, bytes) else text_of(fields, _PARTITION)
+
+
+def ordering_key_text(key: bytes) -> str:
+    """Return an ordering key as text; as base64 if it is not UTF-8."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(key).decode()
 
 
 _ORDERING: Final = FIELD["ordering_key"]

@@ -4,21 +4,26 @@ Rules of this file
 1. A row contains everything that pcli.codec.observe reads from a frame (frames_from_rows.py restores the frame).
    Payloads are omitted; the row contains the result of the checksum instead.
 2. The row of a dead letter includes the payload, because the batch in it contains the origin of each message.
-3. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
+3. The row of a MESSAGE with a batch and a key includes the keys in the batch (`tracking/subscriptions/key_order.py`).
+4. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
    connections are one sequence, sorted by place and order.
-4. ``place`` and ``stream`` are plain columns, so that a later stage can replace them with the recording's numbers.
+5. ``place`` and ``stream`` are plain columns, so that a later stage can replace them with the recording's numbers.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
-from pcli.codec.wire.frame import SEND
+from pcli.codec.payload.batch import join_batch
+from pcli.codec.payload.entry import Message, open_entry
+from pcli.codec.proto import pb
+from pcli.codec.wire.frame import MESSAGE, SEND, Frame
 from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.table_schema import BOOL, BYTES, INT, LONG, column
@@ -51,6 +56,7 @@ HEADS: Final = pa.schema(
         column("size", LONG, "bytes of the frame according to its length prefix"),
         column("data", BYTES, "the frame up to its payload; for other rows, JSON"),
         column("trouble", BYTES, "problems of the capture in the frame, as JSON; usually null"),
+        column("keys", BYTES, "an uncompressed batch of empty messages, one for each key in the batch; usually null"),
     ]
 )
 """One row for each frame, note, end of a connection, or connection."""
@@ -82,6 +88,7 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
         "size": frames.size,
         "data": data,
         "trouble": _troubles(frames),
+        "keys": _keys(frames),
     }
     return pa.RecordBatch.from_arrays([pa.array(columns[name]) for name in HEADS.names], schema=HEADS)
 
@@ -102,6 +109,34 @@ def _ends(frames: Frames) -> Longs:
     letters = dead_letters(frames)
     ends[letters] = whole[letters]
     return ends
+
+
+def _keys(frames: Frames) -> pa.Array:
+    rows = np.flatnonzero((frames.type == MESSAGE) & (frames.batch >= 0) & (frames.key_kind > 0)).tolist()
+    if not rows:
+        return pa.nulls(len(frames), BYTES)
+    places, found = frames.places, {}
+    for row in rows:
+        start = int(places.start[row])
+        frame = Frame(places.data[start : start + int(places.kept[row])].tobytes(), MESSAGE)
+        if frame.metadata is not None and frame.payload is not None:
+            messages = open_entry(frame.metadata, frame.payload, missing=frame.missing).messages
+            found[row] = join_batch((single, b"") for single in _distinct_keys(messages))
+    return pa.array([found.get(row) for row in range(len(frames))], BYTES)
+
+
+def _distinct_keys(messages: Iterable[Message]) -> Iterable[pb.SingleMessageMetadata]:
+    found = {}
+    for one in messages:
+        single = one.single
+        if single is not None and not single.compacted_out:
+            kept = pb.SingleMessageMetadata(
+                partition_key=single.partition_key,
+                partition_key_b64_encoded=single.partition_key_b64_encoded,
+                ordering_key=single.ordering_key,
+            )
+            found[kept.SerializePartialToString()] = kept
+    return found.values()
 
 
 def _troubles(frames: Frames) -> pa.Array:

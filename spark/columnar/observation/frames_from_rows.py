@@ -17,6 +17,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Stream
+from pcli.codec.observe.observer_state import Facts, open_frame
+from pcli.codec.payload.batch import MAX_BATCH
+from pcli.codec.payload.entry import Entry, open_entry
+from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Parts, pull_type, split
 from pcli.codec.wire.problems import Problem
 from pcli.spark.columnar.fields.from_captured_frames import SYNC
@@ -25,7 +29,7 @@ from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, r
 from pcli.spark.columnar.observation.frame_header_rows import BROKER_FRAME, FRAME, STREAM
 from pcli.spark.columnar.observation.partial_trackers import BrokerFrameTime
 
-__all__ = ["HeadFrame", "from_heads"]
+__all__ = ["HeadFrame", "from_heads", "open_kept"]
 
 _SYNC: Final = {number: word for word, number in SYNC.items()}
 
@@ -33,13 +37,13 @@ _SYNC: Final = {number: word for word, number in SYNC.items()}
 class HeadFrame(CapturedFrame):
     """A frame without its payload."""
 
-    __slots__ = ("kept", "size", "verdict")
+    __slots__ = ("kept", "keys", "size", "verdict")
 
-    def __init__(self, row: tuple[Any, ...], stream: Stream, offset: int = 0) -> None:
+    def __init__(self, row: tuple[Any, ...], stream: Stream, offset: int = 0, keys: bytes | None = None) -> None:
         """Create a frame.
 
         ``row`` contains these columns of HEADS: number, time_ns, from_client, type, sync, crc, kept, size, data,
-        trouble.
+        trouble. ``keys`` is the column of that name.
         """
         number, time_ns, from_client, type_, sync, crc, kept, size, data, trouble = row
         problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
@@ -52,6 +56,8 @@ class HeadFrame(CapturedFrame):
         """Number of bytes of the frame according to its length prefix."""
         self.verdict = crc
         """CRC_NONE, CRC_GOOD or CRC_BAD."""
+        self.keys = keys
+        """Keys of the batch, as in HEADS."""
 
     @property
     def length(self) -> int:
@@ -95,8 +101,17 @@ class HeadFrame(CapturedFrame):
         return "good" if self.verdict == CRC_GOOD else "bad"
 
 
-_PLACE: Final = ("kind", "stream", "order", "offset")
+_PLACE: Final = ("kind", "stream", "order", "offset", "keys")
 _COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
+
+
+def open_kept(facts: Facts) -> Entry | None:
+    """Decode the payload that the row contains: that of a dead letter, or the keys of a batch."""
+    frame = facts.frame
+    keys = frame.keys if isinstance(frame, HeadFrame) else None
+    if keys is None:
+        return open_frame(facts)
+    return open_entry(pb.MessageMetadata(num_messages_in_batch=MAX_BATCH), keys)
 
 
 def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | BrokerFrameTime | RecordingEvent]:
@@ -106,11 +121,11 @@ def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Broker
     """
     streams: dict[int, Stream] = {}
     for batch in batches:
-        kinds, numbers, orders, offsets = (batch.column(name).to_pylist() for name in _PLACE)
+        kinds, numbers, orders, offsets, keys = (batch.column(name).to_pylist() for name in _PLACE)
         rows = zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
-        for kind, number, order, offset, row in zip(kinds, numbers, orders, offsets, rows, strict=True):
+        for kind, number, order, offset, key, row in zip(kinds, numbers, orders, offsets, keys, rows, strict=True):
             if kind == FRAME:
-                yield HeadFrame(row, streams[number], offset)
+                yield HeadFrame(row, streams[number], offset, key)
             elif kind == STREAM:
                 streams[number] = read_stream(number, row[8])
             elif kind == BROKER_FRAME:

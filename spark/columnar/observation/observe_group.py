@@ -30,7 +30,7 @@ from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS, F
 from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS, FinalConsumer
 from pcli.spark.columnar.observation.final_statistics import final_statistics_of
 from pcli.spark.columnar.observation.finding_table import FINDING_CELLS, FindingRow, merge_findings
-from pcli.spark.columnar.observation.frames_from_rows import HeadFrame, from_heads
+from pcli.spark.columnar.observation.frames_from_rows import HeadFrame, from_heads, open_kept
 from pcli.spark.columnar.observation.group_division import Division
 from pcli.spark.columnar.observation.host_history import HostLog, play
 from pcli.spark.columnar.observation.partial_trackers import LAST, BrokerFrameTime, LinkTracker, TopicTracker
@@ -122,7 +122,7 @@ class Group(Generic[_T]):
             servers=recording.servers,
             tracker=self._made,
         )
-        self._see = Observer().see
+        self._see = Observer(opener=open_kept).see
 
     def _made(self, **options: Any) -> _T:
         self.tracker = self._tracker_of(**options)

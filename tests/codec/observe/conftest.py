@@ -31,6 +31,7 @@ from pcli.codec.faults import Fault, Faults, Injector, Step
 from pcli.codec.observe import Facts, Observer
 from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.payload.batch import join_batch
+from pcli.codec.payload.compression import compress
 from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry, push_frame
@@ -144,6 +145,14 @@ class Actor:
             payload = join_batch((pb.SingleMessageMetadata(), payload) for _ in range(batch))
         send.is_chunk = "chunk_id" in metadata
         return self(send, entry=push_entry(pb.MessageMetadata(**about), payload))
+
+    def publish_keys(self, sequence_id: int, *keys: str, compression: int = 0) -> list[Any]:
+        """Send a batch with a message for each key, as the Java client does without key-based batching."""
+        batch = join_batch((pb.SingleMessageMetadata(partition_key=key), b"m") for key in keys)
+        about = {"partition_key": keys[0], "num_messages_in_batch": len(keys), "uncompressed_size": len(batch)}
+        about |= {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.scene.now}
+        entry = push_entry(pb.MessageMetadata(**about, compression=compression), compress(compression, batch))
+        return self(pb.CommandSend(producer_id=1, sequence_id=sequence_id, num_messages=len(keys)), entry=entry)
 
     def flow(self, permits: int = 1000, consumer_id: int = 1) -> list[Any]:
         return self(pb.CommandFlow(consumer_id=consumer_id, messagePermits=permits))

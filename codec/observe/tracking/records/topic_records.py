@@ -123,6 +123,13 @@ class SubscriptionRecord:
     order_broken: Occurrences = field(default_factory=Occurrences)
     """Messages that were delivered while another consumer held messages of their key, or after a message that was
     published later. See key_order.py."""
+    key_batches: int = 0
+    """Number of first deliveries of batches with keys (Key_Shared)."""
+    mixed_batches: Occurrences = field(default_factory=Occurrences)
+    """Those whose messages have different keys. The sample contains the first three keys."""
+    split_keys: Occurrences = field(default_factory=Occurrences)
+    """Deliveries of a key to a consumer that had received it before another attached consumer (rule 6 of
+    key_order.py). The sample is the key."""
     doubts: set[str] = field(default_factory=set)
 
 

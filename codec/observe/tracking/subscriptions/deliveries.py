@@ -98,7 +98,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     if outdated:
         delivery.taken = ("rewind", consumer.epoch[1])
     elif topic.record.persistent:
-        _add_pending(subscription, at, lifecycle, delivery, frame, first=first, acked=acked)
+        _add_pending(subscription, at, lifecycle, delivery, facts, first=first, acked=acked)
         many = lifecycle.chunks
         lifecycle.unacked[subscription.record.name] = (
             sum(one in subscription.pending_acks for one in positions(lifecycle)) if many else delivery.held
@@ -201,7 +201,7 @@ def _add_pending(
     at: Position,
     lifecycle: Lifecycle,
     delivery: Delivery,
-    frame: ObservedFrame,
+    facts: Facts,
     *,
     first: bool,
     acked: bool,
@@ -247,7 +247,9 @@ def _add_pending(
             subscription.record.hash_waits.end(delivery.time_ns, delivery.frame)
             if first:
                 subscription.keys.waited(lifecycle, delivery)
-            subscription.keys.delivered(lifecycle.key, at, delivery, frame, first=first)
+            subscription.keys.delivered(lifecycle.key, at, delivery, facts.frame, first=first)
+            if first and lifecycle.batch and facts.opened is not None:
+                subscription.keys.batch_delivered(facts.opened.messages, delivery)
     _advance_read_position(subscription, at, delivery)
 
 

@@ -12,19 +12,25 @@ Rules of this file
 5. The broker releases the entries of a consumer when it receives the client's FIN, and delivers them to others before
    it sends its own FIN. The end of the connection is only known after both. A violation by a consumer whose session
    had ended before is therefore removed (`left`).
+6. The broker dispatches a batch by the key in its metadata, which is the key of its first message. The messages with
+   other keys go to the same consumer. Rules 2 to 5 concern only the first key. A key is split if a consumer receives it
+   again after another consumer that is still attached: a change of the owner does not cause this.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from pcli.codec.observe.observer_state import ObservedFrame
-from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of
+from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of, ordering_key_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
+from pcli.codec.payload.entry import Message
 from pcli.codec.wire.hashes import partition_key_bytes, sticky_hash
 
 __all__ = ["MAX_KEYS", "KeyOrder", "slot_of_key"]
@@ -43,10 +49,15 @@ _NOTICEABLE_NS: Final = 100_000_000
 
 
 class _Key:
-    __slots__ = ("freed", "held", "last", "owner", "slot")
+    __slots__ = ("before", "freed", "held", "last", "owner", "receiver", "slot")
 
-    def __init__(self, owner: ConsumerRecord, slot: int) -> None:
-        self.owner = owner
+    def __init__(self, receiver: ConsumerRecord, slot: int) -> None:
+        self.owner: ConsumerRecord | None = None
+        """The last consumer that received an entry dispatched by this key; None if there was no such entry."""
+        self.receiver = receiver
+        """The last consumer that received a message with the key."""
+        self.before: ConsumerRecord | None = None
+        """The consumer that received the key before ``receiver``."""
         self.slot = slot
         self.last: Position = (-1, -1)
         self.held: dict[ConsumerRecord, int] = {}
@@ -78,8 +89,7 @@ class KeyOrder:
         state = self._keys.get(key)
         consumer, messages = delivery.consumer, delivery.messages
         if state is None:
-            state = self._keys[key] = _Key(consumer, _slot_in(frame, key))
-            self._limit_keys()
+            state = self._add_key(key, consumer, _slot_in(frame, key))
         if len(state.held) > (consumer in state.held):
             record = self._record(key, state)
             record.open_at_two.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
@@ -91,13 +101,38 @@ class KeyOrder:
                 self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
             else:
                 state.last = at
+        self._received(key, state, delivery)
         if state.owner is not consumer:
-            record = self._record(key, state)
-            record.moved.add(delivery.time_ns, delivery.frame, sample=key)
-            if len(record.owners) < MAX_OWNERS:
-                record.owners.append(consumer.name)
+            if state.owner is not None:
+                self._record(key, state).moved.add(delivery.time_ns, delivery.frame, sample=key)
             state.owner = consumer
         state.held[consumer] = state.held.get(consumer, 0) + 1
+
+    def batch_delivered(self, messages: Iterable[Message], delivery: Delivery) -> None:
+        """Process the messages of a batch, after `delivered` for its first key."""
+        keys = {}
+        for message in messages:
+            ordering, partition = message.ordering_key, message.key_bytes
+            hashed = ordering or partition
+            if hashed and not message.compacted_out:
+                keys[ordering_key_text(ordering) if ordering else message.key or ""] = hashed
+        self._subscription.key_batches += 1
+        if len(keys) > 1:
+            self._subscription.mixed_batches.add(delivery.time_ns, delivery.frame, sample=", ".join(islice(keys, 3)))
+        for key, hashed in keys.items():
+            state = self._keys.get(key) or self._add_key(key, delivery.consumer, sticky_hash(hashed))
+            self._received(key, state, delivery)
+
+    def _received(self, key: str, state: _Key, delivery: Delivery) -> None:
+        consumer, receiver = delivery.consumer, state.receiver
+        if receiver is consumer:
+            return
+        if consumer is state.before and receiver.session is not None and not receiver.session.end:
+            self._subscription.split_keys.add(delivery.time_ns, delivery.frame, sample=key)
+        owners = self._record(key, state).owners
+        if len(owners) < MAX_OWNERS:
+            owners.append(consumer.name)
+        state.receiver, state.before = consumer, receiver
 
     def released(self, lifecycle: Lifecycle | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
         """Process an entry that was acknowledged or taken back."""
@@ -157,8 +192,8 @@ class KeyOrder:
         found = []
         for key, state in self._keys.items():
             record = self.records.get(key)
-            row: dict[str, Any] = {"key": key, "slot": state.slot, "owner": state.owner.name}
-            row["owners"] = [state.owner.name] if record is None else record.owners
+            row: dict[str, Any] = {"key": key, "slot": state.slot, "owner": (state.owner or state.receiver).name}
+            row["owners"] = [state.receiver.name] if record is None else record.owners
             row["moved"] = record.moved.count if record else 0
             row["open_at_two"] = record.open_at_two.count if record else 0
             row["backwards"] = record.backwards.count if record else 0
@@ -170,15 +205,17 @@ class KeyOrder:
         record = self.records.get(key)
         if record is None:
             record = self.records[key] = KeyRecord(self._subscription, key, state.slot)
-            record.owners.append(state.owner.name)
+            record.owners.append(state.receiver.name)
         return record
 
-    def _limit_keys(self) -> None:
+    def _add_key(self, key: str, receiver: ConsumerRecord, slot: int) -> _Key:
+        state = self._keys[key] = _Key(receiver, slot)
         if len(self._keys) > MAX_KEYS:
             evicted = next((key for key, one in self._keys.items() if not one.held), next(iter(self._keys)))
             del self._keys[evicted]
             if self.records.pop(evicted, None) is not None:
                 self._subscription.doubts.add("evicted")
+        return state
 
 
 def slot_of_key(key: str) -> int:

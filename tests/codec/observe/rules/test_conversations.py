@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pcli.codec.observe.tracking.subscriptions.key_order import slot_of_key
 from pcli.codec.proto import pb
 
 
@@ -403,3 +404,37 @@ def test_requests_for_a_batch_are_reported_while_the_consumer_is_attached(make_s
     client.redeliver(place)
     [found] = diagnose(end(scene, client), ("batch-acked-by-index",)).findings()
     assert (found.severity, found.count) == ("warning", 2)
+
+
+@pytest.mark.parametrize("compression", [pb.NONE, pb.LZ4])
+@pytest.mark.parametrize(("batches", "expected"), [
+    (["aa", "bb", "ab"], {("mixed-key-batches", "note")}),  # b belongs to the consumer of a, or is split once
+    (["aa", "bb", "aa"], set()),
+])  # fmt: skip
+def test_batches_with_several_keys(make_scene, noted, compression, batches, expected):
+    scene, client = play(make_scene, kind="Key_Shared")
+    for number, keys in enumerate(batches):
+        client.publish_keys(10 * number, *keys, compression=compression)
+    assert noted(end(scene, client)) & {("mixed-key-batches", one) for one in ("note", "warning")} == expected
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_key_that_batches_split(make_scene, noted, leaves):
+    """The second consumer receives the key b in a batch of its own key, and then the first consumer receives it."""
+    scene = make_scene()
+    client = scene.actor()
+    client.producer()
+    for number, low in enumerate((0, 32_768), start=1):
+        sticky = pb.KeySharedMeta(keySharedMode=pb.STICKY)
+        sticky.hashRanges.add(start=low, end=low + 32_767)
+        client.subscribe(kind="Key_Shared", consumer_id=number, keySharedMeta=sticky)
+        client.flow(100, consumer_id=number)
+    keys = sorted("abcdefgh", key=slot_of_key)
+    low, high = keys[0], keys[-1]
+    assert slot_of_key(low) < 32_768 <= slot_of_key(high)
+    client.publish_keys(0, low)
+    client.publish_keys(1, high, low)
+    if leaves:
+        client(pb.CommandCloseConsumer(consumer_id=2, request_id=9))
+    client.publish_keys(3, low)
+    assert ("mixed-key-batches", "note" if leaves else "warning") in noted(end(scene, client))
