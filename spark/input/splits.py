@@ -22,7 +22,6 @@ from pcli.codec.capture.packets import Record, Secrets
 from pcli.codec.capture.pcap import MAGICS
 from pcli.codec.capture.pcapng import MAGIC
 from pcli.codec.errors import CaptureError
-from pcli.spark.columnar.reading.capture_windows import with_secrets
 from pcli.spark.columnar.reading.packet_records import Records, pcap_windows
 from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 from pcli.spark.input.capture_files import Place, open_file, place_of
@@ -159,7 +158,7 @@ class SplitReader:
             if ng is None:
                 yield from pcap_windows(source, self._window)
             else:
-                yield from with_secrets(ng, ng.columns(self._window))
+                yield from ng.columns_and_secrets(self._window)
         except CaptureError as error:
             # The offset of a decompression error is in the compressed file. All other offsets are in the capture.
             place = source.position if error is source.error or error.offset is None else error.offset

@@ -31,10 +31,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pcli.codec.errors import LocalError
-from pcli.spark.columnar.fields import read_fields
+from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.fields.frame_table import FRAMES, frame_rows
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading import Reader
+from pcli.spark.columnar.reading.capture_reader import Reader
 from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording, plan
 from pcli.spark.input.splits import Split

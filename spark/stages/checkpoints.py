@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pcli.codec.capture.reading import ReadOptions
-from pcli.spark.columnar.split_merge import reader_state
 from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, load_carried
 from pcli.spark.columnar.split_merge.merge_results import MergedSplits
+from pcli.spark.columnar.split_merge.reader_state import reader_state
 from pcli.spark.stages.read_sequentially import Checkpoint, Counters, noted_packets
 
 __all__ = ["checkpoints_of"]

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.spark.columnar.permits import PERMITS, PermitSessions, merge_permits, permit_rows
-from pcli.spark.columnar.permits.permit_buckets import BUCKET_NS
+from pcli.spark.columnar.permits.permit_buckets import BUCKET_NS, PERMITS, merge_permits, permit_rows
+from pcli.spark.columnar.permits.permit_sessions import PermitSessions
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.kept_states import KeptStates, PermitState
 from pcli.spark.stages.kept_values import dump, load_kept

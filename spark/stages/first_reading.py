@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
-from pcli.spark.columnar.fields import places_of, read_fields
+from pcli.spark.columnar.fields.field_columns import read_fields
+from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.frame_columns import Longs, Places
 from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering, renumber_table
 from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
-from pcli.spark.columnar.fields import places_of
+from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.frame_columns import Longs, Places
 from pcli.spark.columnar.split_merge.merge_results import Extra, MergedSplit, insertion_points
 

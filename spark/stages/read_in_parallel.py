@@ -23,17 +23,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pcli.codec.capture.frames import Note
-from pcli.spark.columnar.reading import Reader
-from pcli.spark.columnar.split_merge import (
+from pcli.spark.columnar.reading.capture_reader import Reader
+from pcli.spark.columnar.split_merge.connection_chains import (
+    ChainResult,
+    Context,
+    RereadOrder,
+    RereadResult,
     chain,
     context_of,
-    earlier_packets,
-    merge_splits,
-    reread_split,
-    with_file_notes,
 )
-from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, RereadOrder, RereadResult
+from pcli.spark.columnar.split_merge.file_notes import with_file_notes
+from pcli.spark.columnar.split_merge.merge import merge_splits
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit, MergedSplits
+from pcli.spark.columnar.split_merge.reader_state import earlier_packets
+from pcli.spark.columnar.split_merge.reread_split import reread_split
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording

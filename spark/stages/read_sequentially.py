@@ -22,9 +22,9 @@ from pcli.codec.capture.flows import SNIFF, Connection
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.packets import Secrets
 from pcli.codec.errors import CaptureError
-from pcli.spark.columnar.fields import read_fields
+from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.frame_columns import Longs, Places
-from pcli.spark.columnar.reading import Reader, State
+from pcli.spark.columnar.reading.capture_reader import Reader, State
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording

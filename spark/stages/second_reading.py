@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcli.codec.capture.frames import Note, StreamEnd
-from pcli.spark.columnar.fields import read_fields
+from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.split_merge import EdgeReader
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit
+from pcli.spark.columnar.split_merge.split_reader import EdgeReader
 from pcli.spark.input.splits import Split
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.join_split import RowEvent, SplitJoiner

@@ -142,7 +142,7 @@ class _Permits:
         self._events: list[pa.RecordBatch] = []
 
     def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
-        from pcli.spark.columnar.permits import permit_parts
+        from pcli.spark.columnar.permits.permit_buckets import permit_parts
 
         parts = permit_parts(frames, numbers, cut=self._split, seen=self._seen)
         self._changes.append(parts.changes)
@@ -150,7 +150,8 @@ class _Permits:
         return {}
 
     def finish(self) -> dict[str, pa.Table]:
-        from pcli.spark.columnar.permits import CHANGES, EVENTS, permit_totals
+        from pcli.spark.columnar.permits.permit_buckets import CHANGES, permit_totals
+        from pcli.spark.columnar.permits.permit_sessions import EVENTS
 
         changes = pa.Table.from_batches(self._changes, CHANGES).combine_chunks()
         totals = permit_totals(as_batch(changes))

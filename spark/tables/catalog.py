@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.fields.field_table import nearest
-from pcli.spark.columnar import permits
-from pcli.spark.columnar.fields import frame_table
-from pcli.spark.columnar.lifecycles import lifecycle_schemas as lifecycles
-from pcli.spark.columnar.observation import observation_schemas as observed
+from pcli.spark.columnar.fields.frame_table import FRAMES
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES, MESSAGES
+from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
+from pcli.spark.columnar.permits.permit_buckets import PERMITS, PERMITS_ORDER
 from pcli.spark.columnar.table_schema import column
-from pcli.spark.tables import inventory_schemas
+from pcli.spark.tables.inventory_schemas import CAPTURES, GAPS
 
 __all__ = ["DAY", "ON_REQUEST", "PARTITION", "TABLES", "Table", "chosen_tables"]
 
@@ -60,70 +60,32 @@ def _partitioned(name: str, row: str, schema: pa.Schema, order: tuple[str, ...],
 
 
 _ALL: Final = (
-    Table(
-        "captures",
-        "a file that was found, whether or not it was read",
-        inventory_schemas.CAPTURES,
-        inventory_schemas.CAPTURES_ORDER,
-    ),
-    Table(
-        "gaps",
-        "a range of bytes that the captures lack, or an uncertain position",
-        inventory_schemas.GAPS,
-        inventory_schemas.GAPS_ORDER,
-    ),
-    _partitioned(
-        "messages",
-        "an entry as brokers store it (a message or a batch), with its publication, deliveries and final state",
-        lifecycles.MESSAGES,
-        lifecycles.MESSAGES_ORDER,
-        lifecycles.MESSAGES_TIME,
-    ),
-    _partitioned(
-        "exchanges",
-        "a request with its response, if there is one",
-        lifecycles.EXCHANGES,
-        lifecycles.EXCHANGES_ORDER,
-        lifecycles.EXCHANGES_TIME,
-    ),
-    Table(
-        "findings",
-        "a problem that `pcli diagnose` reports",
-        observed.FINDINGS,
-        observed.FINDINGS_ORDER,
-    ),
-    Table("topics", "a topic", observed.TOPICS, observed.TOPICS_ORDER),
-    Table("subscriptions", "a subscription", observed.SUBSCRIPTIONS, observed.SUBSCRIPTIONS_ORDER),
-    Table(
-        "balances",
-        "a topic or a subscription, with its message balance",
-        observed.BALANCES,
-        observed.BALANCES_ORDER,
-    ),
-    Table("consumers", "a consumer, with all its sessions", observed.CONSUMERS, observed.CONSUMERS_ORDER),
-    Table("producers", "a producer, with all its sessions", observed.PRODUCERS, observed.PRODUCERS_ORDER),
-    Table("connections", "a TCP connection", observed.CONNECTIONS, observed.CONNECTIONS_ORDER),
-    _partitioned(
-        "permits",
-        "a second of a consumer's session in which permits changed",
-        permits.PERMITS,
-        permits.PERMITS_ORDER,
-        permits.PERMITS_TIME,
-    ),
-    Table(
-        "keys",
-        "a key whose order was broken or whose owner changed",
-        observed.KEYS,
-        observed.KEYS_ORDER,
-    ),
-    _partitioned(
-        "frames",
-        "a frame, without its payload",
-        frame_table.FRAMES,
-        frame_table.FRAMES_ORDER,
-        frame_table.FRAMES_TIME,
-    ),
-)
+    Table("captures", "a file that was found, whether or not it was read", CAPTURES, ("cluster", "part", "path")),
+    Table("gaps", "a range of bytes that the captures lack, or an uncertain position", GAPS,
+          ("cluster", "packet", "connection", "direction", "kind", "offset")),
+    _partitioned("messages",
+                 "an entry as brokers store it (a message or a batch), with its publication, deliveries and final "
+                 "state",
+                 MESSAGES, ("cluster", "topic", "first_ns", "ledger", "entry"), "first_ns"),
+    _partitioned("exchanges", "a request with its response, if there is one", EXCHANGES,
+                 ("cluster", "asked_ns", "asked_frame"), "asked_ns"),
+    Table("findings", "a problem that `pcli diagnose` reports", OBSERVED["findings"],
+          ("cluster", "rule", "variant", "topic", "subscription", "consumer", "producer", "connection", "what")),
+    Table("topics", "a topic", OBSERVED["topics"], ("cluster", "topic")),
+    Table("subscriptions", "a subscription", OBSERVED["subscriptions"], ("cluster", "topic", "subscription")),
+    Table("balances", "a topic or a subscription, with its message balance", OBSERVED["balances"],
+          ("cluster", "topic", "subscription")),
+    Table("consumers", "a consumer, with all its sessions", OBSERVED["consumers"],
+          ("cluster", "topic", "subscription", "consumer", "connection", "consumer_id", "session")),
+    Table("producers", "a producer, with all its sessions", OBSERVED["producers"],
+          ("cluster", "topic", "producer", "connection", "producer_id", "session")),
+    Table("connections", "a TCP connection", OBSERVED["connections"], ("cluster", "connection")),
+    _partitioned("permits", "a second of a consumer's session in which permits changed", PERMITS, PERMITS_ORDER,
+                 "bucket_ns"),
+    Table("keys", "a key whose order was broken or whose owner changed", OBSERVED["keys"],
+          ("cluster", "topic", "subscription", "slot", "key")),
+    _partitioned("frames", "a frame, without its payload", FRAMES, ("cluster", "number", "time_ns"), "time_ns"),
+)  # fmt: skip
 
 TABLES: Final[dict[str, Table]] = {table.name: table for table in _ALL}
 """Every table by name."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
-__all__ = ["CAPTURES", "CAPTURES_ORDER", "GAPS", "GAPS_ORDER", "STATUSES"]
+__all__ = ["CAPTURES", "GAPS", "STATUSES"]
 
 STATUSES: Final = {
     "read": "read to its end",
@@ -46,7 +46,6 @@ CAPTURES: Final = pa.schema(
         column("last_ns", LONG, "time of its last packet"),
     ]
 )
-CAPTURES_ORDER: Final = ("cluster", "part", "path")
 
 GAPS: Final = pa.schema(
     [
@@ -72,4 +71,3 @@ GAPS: Final = pa.schema(
         column("text", TEXT, "description"),
     ]
 )
-GAPS_ORDER: Final = ("cluster", "packet", "connection", "direction", "kind", "offset")

@@ -11,10 +11,11 @@ from pcli.codec.capture import CapturedFrame, PcapngWriter, ReadOptions, read_ca
 from pcli.codec.capture.packets import TLS_KEY_LOG, Packet, Secrets
 from pcli.codec.capture.reading import read_packets
 from pcli.spark.analysis import analyze
-from pcli.spark.columnar.reading import capture_reader, read_places, window_decoder
+from pcli.spark.columnar.reading import capture_reader, window_decoder
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
 from pcli.spark.tables.stored_tables import StoredTables
+from tests.spark.columnar.read_windows import read_places
 
 
 class Apart(InProcess):

@@ -8,7 +8,4 @@
 - from_captured_frames: frame objects as frame positions; frame_table: the table `frames`
 """
 
-from pcli.spark.columnar.fields.field_columns import read_fields
-from pcli.spark.columnar.fields.from_captured_frames import places_of
-
-__all__ = ["places_of", "read_fields"]
+__all__: list[str] = []

@@ -23,7 +23,7 @@ from pcli.spark.columnar.string_arrays import keys_of, texts_of
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, never_null, record
 from pcli.spark.columnar.timestamps import nanoseconds
 
-__all__ = ["FRAMES", "FRAMES_ORDER", "FRAMES_TIME", "frame_rows"]
+__all__ = ["FRAMES", "frame_rows"]
 
 
 _MESSAGE_ID: Final = record(
@@ -93,8 +93,6 @@ FRAMES: Final = pa.schema([
 ])  # fmt: skip
 """One row for each frame."""
 
-FRAMES_ORDER: Final = ("cluster", "number", "time_ns")
-FRAMES_TIME: Final = "time_ns"
 
 _SYNC: Final = [word for word, _ in sorted(SYNC.items(), key=lambda pair: pair[1])]
 

@@ -21,11 +21,7 @@ from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many
 __all__ = [
     "EVIDENCE",
     "EXCHANGES",
-    "EXCHANGES_ORDER",
-    "EXCHANGES_TIME",
     "MESSAGES",
-    "MESSAGES_ORDER",
-    "MESSAGES_TIME",
     "TIME_ORDER",
 ]
 
@@ -106,10 +102,8 @@ MESSAGES: Final = pa.schema([
 """One row for each entry. The producer's fields and `first_ns` distinguish rows without an id."""
 
 TIME_ORDER: Final = ("cluster", "first_ns", "ledger", "entry")
-"""The order in which the rows of a bucket are merged. The stored table is in MESSAGES_ORDER."""
+"""The order in which the rows of a bucket are merged. The stored table has a different order."""
 
-MESSAGES_ORDER: Final = ("cluster", "topic", "first_ns", "ledger", "entry")
-MESSAGES_TIME: Final = "first_ns"
 
 EXCHANGES: Final = pa.schema([
     never_null("cluster", TEXT, "label of the cluster"),
@@ -132,6 +126,3 @@ EXCHANGES: Final = pa.schema([
     never_null("system", BOOL, "true for internal traffic of the broker"),
 ])  # fmt: skip
 """One row for each request, answered or not. SEND and SEND_RECEIPT are only in MESSAGES."""
-
-EXCHANGES_ORDER: Final = ("cluster", "asked_ns", "asked_frame")
-EXCHANGES_TIME: Final = "asked_ns"

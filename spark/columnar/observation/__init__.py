@@ -11,25 +11,4 @@
 - observation_schemas: the tables; record_columns and the modules `*_table`, `topic_tables`: the columns of the tables
 """
 
-from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
-from pcli.spark.columnar.observation.connection_groups import groups_of
-from pcli.spark.columnar.observation.connection_ties import TIES, merge_ties, ties_of
-from pcli.spark.columnar.observation.frame_header_rows import HEADS, to_heads
-from pcli.spark.columnar.observation.observe_group import conclude, observe
-from pcli.spark.columnar.observation.recording_context import Recording, recording_of
-
-__all__ = [
-    "HEADS",
-    "TIES",
-    "Recording",
-    "RecordingEvent",
-    "conclude",
-    "groups_of",
-    "merge_ties",
-    "note_and_end_rows",
-    "observe",
-    "recording_of",
-    "stream_rows",
-    "ties_of",
-    "to_heads",
-]
+__all__: list[str] = []

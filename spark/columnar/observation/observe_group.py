@@ -12,7 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -47,29 +47,26 @@ _ELSEWHERE: Final = ("host", "capture")
 """Groups of rules whose records are incomplete in a single group of connections."""
 
 
-def observe(
-    batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
-) -> dict[str, pa.RecordBatch]:
+def observe(batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "") -> dict[str, pa.RecordBatch]:
     """Return the tables of one group, by the names in TABLES and INNER.
 
-    ``batches`` contains the rows of HEADS of all connections in the group, sorted by place and order. ``only`` contains
-    the names of the rules to apply; if it is empty, all rules are applied.
+    ``batches`` contains the rows of HEADS of all connections in the group, sorted by place and order.
     """
-    group = new_group(recording, only)
+    group = new_group(recording)
     group.process_all(batches)
     return group.tables(cluster)
 
 
-def new_group(recording: Recording, only: Collection[str] = ()) -> Group[Tracker]:
-    """Return a group without rows; ``only`` is that of `observe`."""
-    return Group(recording, only, Tracker)
+def new_group(recording: Recording) -> Group[Tracker]:
+    """Return a group without rows."""
+    return Group(recording, Tracker)
 
 
 def observe_links(
-    batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
+    batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = ""
 ) -> dict[str, pa.RecordBatch]:
     """Return the tables of a part of the connections (group_division.py), with LINK_EVENTS but no tables of topics."""
-    group = Group(recording, only, LinkTracker)
+    group = Group(recording, LinkTracker)
     group.process_all(batches)
     tables = group.tables(cluster)
     return tables | {"link_events": group.tracker.rows()}
@@ -83,13 +80,12 @@ def observe_topics(
     events: Iterable[dict[str, Any]],
     *,
     cluster: str = "",
-    only: Collection[str] = (),
 ) -> dict[str, pa.RecordBatch]:
     """Return the tables of one part of the topics, without tables of connections.
 
     ``events`` contains the rows of LINK_EVENTS in order.
     """
-    group = Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
+    group = Group(recording, partial(TopicTracker, events), partial(division.is_of, part))
     group.process_all(batches)
     group.tracker.play(LAST - 1)
     return group.tables(cluster)
@@ -105,7 +101,6 @@ class Group(Generic[_T]):
     def __init__(
         self,
         recording: Recording,
-        only: Collection[str],
         tracker: Callable[..., _T],
         is_own: Callable[[Any], bool] = _all,
     ) -> None:
@@ -114,9 +109,9 @@ class Group(Generic[_T]):
         self._records: dict[str, list[Any]] = {}
         self._found: dict[tuple[Any, ...], FindingRow] = {}
         self._bytes: Counter[tuple[int, bool]] = Counter()
-        rules = [rule.name for rule in RULES.values() if rule.group not in _ELSEWHERE and rule.name in (only or RULES)]
+        rules = [rule.name for rule in RULES.values() if rule.group not in _ELSEWHERE]
         self._diagnosis = Diagnosis(
-            rules or ["none"],
+            rules,
             on_record=self._asked,
             hosts=self._log,
             servers=recording.servers,
@@ -219,7 +214,6 @@ def conclude(
     recording: Recording,
     *,
     cluster: str = "",
-    only: Collection[str] = (),
 ) -> pa.RecordBatch:
     """Return the sorted findings of a recording: all groups' findings, and the findings about hosts and the capture.
 
@@ -231,11 +225,10 @@ def conclude(
     for host in hosts if capture.unread else ():
         host.doubts.add("unread")
     records = [*(("host", one) for one in hosts), ("capture", capture)]
-    rules = [rule for rule in RULES.values() if rule.name in (only or RULES)]
     more = [
         FindingRow(found, 0)
         for group, record in records
-        for rule in rules
+        for rule in RULES.values()
         if rule.group == group
         for found in rule.evaluate(record, moment)
     ]

@@ -34,7 +34,6 @@ __all__ = [
     "CHANGES",
     "PERMITS",
     "PERMITS_ORDER",
-    "PERMITS_TIME",
     "PermitParts",
     "costs",
     "merge_permits",
@@ -93,7 +92,6 @@ PERMITS: Final = pa.schema(
     ]
 )
 PERMITS_ORDER: Final = ("cluster", "connection", "consumer_id", "session", "bucket_ns")
-PERMITS_TIME: Final = "bucket_ns"
 
 _FLOW: Final = BY_NAME["FLOW"].number
 _PART: Final = ("cut", "stream", "owner", "segment")

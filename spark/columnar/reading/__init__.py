@@ -1,6 +1,6 @@
 """Conversion of capture windows to frame positions, with the same result as `read_capture`.
 
-- packet_records, pcapng_blocks, capture_windows: packets as columns; tcp_segments: TCP segments of the packets
+- packet_records, pcapng_blocks: packets as columns; tcp_segments: TCP segments of the packets
 - direction_packets, joined_bytes, length_prefixes, frame_boundaries, resync_checks, in_order_runs: ordinary segments of
   all connections together
 - window_decoder: alternates between these modules and `read_capture`, which reads packet by packet; recent_segments:
@@ -8,6 +8,4 @@
 - window_frames: the frames of both readers in one order; capture_reader: the reader of consecutive windows
 """
 
-from pcli.spark.columnar.reading.capture_reader import Reader, State, read_places
-
-__all__ = ["Reader", "State", "read_places"]
+__all__: list[str] = []

@@ -10,8 +10,8 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from pcli.codec.capture import fast_path
@@ -19,19 +19,18 @@ from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import TLS_KEY_LOG, Secrets
-from pcli.codec.capture.reading import Files, ReadOptions, opened
+from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tls import KeyLog
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading.capture_windows import WINDOW, windows
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.reading.tcp_segments import read_segments
 from pcli.spark.columnar.reading.window_decoder import WindowDecoder
 from pcli.spark.columnar.reading.window_frames import Notes, WindowFrames
 
-__all__ = ["DEFAULT", "SMALL", "Reader", "State", "new_tcp", "read_places"]
+__all__ = ["DEFAULT", "SMALL", "Reader", "State", "new_tcp"]
 
 DEFAULT: Final = ReadOptions(ends=True)
 
@@ -141,29 +140,6 @@ class Reader:
         self.streams.update((stream.number, stream) for stream in found.streams)
         self.fast.output.count += len(places)
         return places
-
-
-def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW) -> Iterator[tuple[Places, Notes]]:
-    """Read whole recordings like `read_capture`, in windows of about ``size`` bytes. Stream ends are always included.
-
-    Raise CaptureError if no file is a capture.
-    """
-    reader = Reader(options)
-    for name, source, note in opened(files):
-        reader.begin_file()
-        if source is not None:
-            for item in windows(name, source, size):
-                if isinstance(item, Note):
-                    yield WindowFrames().places()[0], [(0, replace(item, packet=reader.packet))]
-                elif isinstance(item, Secrets):
-                    reader.add_secrets([item])
-                else:
-                    yield reader.take(item), reader.notes
-            for one in reader.unread(name):
-                yield WindowFrames().places()[0], [(0, one)]
-        if note is not None:
-            yield WindowFrames().places()[0], [(0, note)]
-    yield reader.end(), reader.notes
 
 
 def new_tcp(options: ReadOptions) -> TcpReassembly:

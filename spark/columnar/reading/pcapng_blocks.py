@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from pcli.codec.capture.packets import LEFT_OUT, Interface, Record
+from pcli.codec.capture.packets import LEFT_OUT, Interface, Record, Secrets
 from pcli.codec.capture.pcapng import PcapngReader
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.frame_columns import Longs
@@ -40,6 +40,14 @@ class _WrongError(Exception):
 
 class PcapngColumns(PcapngReader):
     """A reader of the blocks in a pcapng file. It keeps the interfaces from window to window."""
+
+    def columns_and_secrets(self, size: int) -> Iterator[Records | Secrets]:
+        """Yield the windows, each after the secrets that were read with it."""
+        emitted = 0
+        for records in self.columns(size):
+            yield from self.secrets[emitted:]
+            emitted = len(self.secrets)
+            yield records
 
     def columns(self, size: int) -> Iterator[Records]:
         """Yield windows of about ``size`` bytes. Raise CaptureError if the file is truncated or damaged."""

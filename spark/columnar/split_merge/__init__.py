@@ -17,22 +17,4 @@ order of the notes of two connections about one packet; and whether a retransmis
 compared with a first transmission that is in a different split, nearly HISTORY data packets earlier.
 """
 
-from pcli.spark.columnar.split_merge.connection_chains import EarlierPackets, chain, context_of
-from pcli.spark.columnar.split_merge.file_notes import with_file_notes
-from pcli.spark.columnar.split_merge.merge import merge_splits
-from pcli.spark.columnar.split_merge.reader_state import earlier_packets, reader_state
-from pcli.spark.columnar.split_merge.reread_split import reread_split
-from pcli.spark.columnar.split_merge.split_reader import EdgeReader, SplitEdges
-
-__all__ = [
-    "EarlierPackets",
-    "EdgeReader",
-    "SplitEdges",
-    "chain",
-    "context_of",
-    "earlier_packets",
-    "merge_splits",
-    "reader_state",
-    "reread_split",
-    "with_file_notes",
-]
+__all__: list[str] = []

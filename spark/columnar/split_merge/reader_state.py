@@ -19,7 +19,7 @@ from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.recent_packets import Entry
 from pcli.codec.capture.streams import TcpReassembly
-from pcli.spark.columnar.reading import Reader, State
+from pcli.spark.columnar.reading.capture_reader import Reader, State
 from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.split_merge.connection_chains import EarlierPackets
 from pcli.spark.columnar.split_merge.connection_state import direction_of

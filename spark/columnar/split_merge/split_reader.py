@@ -29,7 +29,7 @@ from pcli.codec.capture.streams import signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment
 from pcli.codec.capture.unread_packets import UnreadPackets
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading import Reader
+from pcli.spark.columnar.reading.capture_reader import Reader
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import (

@@ -21,9 +21,9 @@ from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
-from pcli.spark.columnar.reading import Reader, read_places
-from pcli.spark.columnar.reading.capture_windows import windows
+from pcli.spark.columnar.reading.capture_reader import Reader
 from pcli.spark.columnar.reading.packet_records import Records
+from tests.spark.columnar.read_windows import read_places, windows
 
 
 class Sliced:

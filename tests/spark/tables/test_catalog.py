@@ -10,7 +10,7 @@ from pcli.codec.observe.tracking.records.connection_records import ENDS
 from pcli.codec.observe.tracking.records.lifecycle import STATES
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
-from pcli.spark.columnar.lifecycles import EVIDENCE
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
 from pcli.spark.columnar.table_schema import description_of
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.tables.catalog import ON_REQUEST, TABLES, chosen_tables

@@ -18,7 +18,8 @@ from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame
-from pcli.spark.columnar.fields import places_of, read_fields
+from pcli.spark.columnar.fields.field_columns import read_fields
+from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_GOOD, CRC_NONE, Frames
 from pcli.spark.columnar.string_arrays import keys_of, texts_of
 

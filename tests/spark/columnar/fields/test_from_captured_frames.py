@@ -7,7 +7,7 @@ import numpy as np
 from pcli.codec.capture import CapturedFrame, Stream
 from pcli.codec.wire.hot import push_flow
 from pcli.codec.wire.problems import Problem
-from pcli.spark.columnar.fields import places_of
+from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.frame_columns import ANCHORED, RESYNC, START
 
 STREAM = Stream(4, ("10.0.0.1", 40000), ("10.0.0.2", 6650), midstream=False)

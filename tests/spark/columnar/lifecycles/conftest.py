@@ -18,37 +18,34 @@ import pytest
 
 from pcli.codec.capture import CapturedFrame, ReadOptions, read_capture
 from pcli.codec.capture.frames import Stream
-from pcli.spark.columnar.fields import places_of, read_fields
-from pcli.spark.columnar.lifecycles import (
-    PARTIALS,
-    Partials,
-    Renumbering,
-    SplitAggregator,
-    ack_ranges,
+from pcli.spark.columnar.fields.field_columns import read_fields
+from pcli.spark.columnar.fields.from_captured_frames import places_of
+from pcli.spark.columnar.lifecycles import row_operations
+from pcli.spark.columnar.lifecycles.bucket_merge import merge_bucket
+from pcli.spark.columnar.lifecycles.collect_recording_facts import collect_facts
+from pcli.spark.columnar.lifecycles.cumulative_acks import (
     acks_by_subscription,
-    collect_facts,
-    concat_partials,
     effective_acks,
-    exchanges_of_acks,
-    exchanges_of_requests,
     first_acks_after,
-    frames_of_acks,
     later_acks_of,
-    merge_bucket,
-    messages_of_driver,
-    pair_acks,
-    pair_sends,
-    questions_of,
-    renumber_table,
-    requests_of_bytes,
-    resolve_sends,
-    row_operations,
-    send_ranges,
-    separate_candidates,
-    separate_requests,
     summarize_acks,
 )
+from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
+from pcli.spark.columnar.lifecycles.messages_of_driver import messages_of_driver, questions_of
+from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering, concat_partials, renumber_table
+from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
+from pcli.spark.columnar.lifecycles.resend_candidates import separate_candidates
+from pcli.spark.columnar.lifecycles.resent_messages import resolve_sends
 from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
+from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
+from pcli.spark.columnar.lifecycles.unpaired_acks import (
+    ack_ranges,
+    frames_of_acks,
+    pair_acks,
+    requests_of_bytes,
+    separate_requests,
+)
+from pcli.spark.columnar.lifecycles.unpaired_sends import pair_sends, send_ranges
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe.tracking.records.lifecycle import STATES
 from pcli.codec.observe.tracking.tracker import Tracker, process_events
-from pcli.spark.columnar.lifecycles import EVIDENCE, MESSAGES
 from pcli.spark.columnar.lifecycles.bucket_merge import merge_in_order
-from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES_ORDER
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE, MESSAGES, TIME_ORDER
 
 COARSER = {
     ("nack", "requested"), ("nack", "ack_timeout"), ("left", "reopened"), (None, "rewind"), ("seek", "left"),
@@ -241,13 +240,13 @@ def table_of(places):
     blank = {"cluster": "", "marker": False, "state": "", "evidence": ""}
     rows = [blank | {"first_ns": time, "ledger": ledger, "entry": entry} for time, (ledger, entry) in places]
     table = pa.Table.from_pylist(rows, MESSAGES)
-    return table.sort_by([(name, "ascending") for name in MESSAGES_ORDER])
+    return table.sort_by([(name, "ascending") for name in TIME_ORDER])
 
 
 @given(PLACES, PLACES)
 def test_unusual_messages_are_inserted_in_order(usual, rest):
-    found = merge_in_order(table_of(usual), table_of(rest[::-1])).select(MESSAGES_ORDER)
-    expected = table_of(usual + rest).select(MESSAGES_ORDER)
+    found = merge_in_order(table_of(usual), table_of(rest[::-1])).select(TIME_ORDER)
+    expected = table_of(usual + rest).select(TIME_ORDER)
     if len(rest) <= 32 or not usual:
         assert found.to_pylist() == expected.to_pylist()
     assert found.num_rows == expected.num_rows

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pcli.codec.observe.tracking.tracker import Tracker
-from pcli.spark.columnar.lifecycles import collect_facts
+from pcli.spark.columnar.lifecycles.collect_recording_facts import collect_facts
 
 
 @pytest.mark.parametrize("name", ["flex/01-produce-consume", "flex/04-reconnect", "python/10-shared-redelivery"])

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.capture import CapturedFrame, Stream
-from pcli.spark.columnar.fields import places_of, read_fields
+from pcli.spark.columnar.fields.field_columns import read_fields
+from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.observation import connection_groups as groups_module
 from pcli.spark.columnar.observation.connection_groups import groups_of
 from pcli.spark.columnar.observation.connection_ties import TIES, merge_ties, ties_of

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.observe.tracking.statistics.permit_statistics import permit_figures
-from pcli.spark.columnar.observation.observation_schemas import INNER, TABLES, pack, unpack
-from pcli.spark.columnar.observation.observe_group import conclude, observe
+from pcli.spark.columnar.observation.observation_schemas import TABLES
 
 FIGURES = {
     "availablePermits": "available_permits",
@@ -121,37 +120,6 @@ def test_bytes_of_connections(recordings, rows_of_items, objects_of):
             assert [found[one["stream"]][key] for key in keys] == [one[key] for key in keys], name
             compared += 1
     assert compared > 300
-
-
-def test_only_some_rules(recordings, rows_of_items):
-    for _, items in recordings():
-        rows = rows_of_items(items)
-        ordered = rows.heads.sort_by([("place", "ascending"), ("order", "ascending")])
-        everything = {row["rule"] for row in rows.rows("findings")}
-        if len(everything) > 1:
-            wanted = min(everything)
-            found = observe([ordered], rows.recording, only=[wanted])
-            assert set(found["findings"].column("rule").to_pylist()) == {wanted}
-            # A rule that is not evaluated for groups of connections.
-            found = observe([ordered], rows.recording, only=["reconnect-loop"])
-            assert found["findings"].num_rows == 0
-            inputs = ([found[name]] for name in ("findings", "host_events", "capture_parts"))
-            more = conclude(*inputs, rows.recording, only=["reconnect-loop"])
-            assert set(more["rule"].to_pylist()) <= {"reconnect-loop"}
-            return
-    pytest.fail("no capture has two findings")
-
-
-def test_tables_are_packed_and_unpacked(recordings, rows_of_items):
-    _, items = next(recordings())
-    rows = rows_of_items(items)
-    tables, _ = rows.observed(dict.fromkeys(rows.streams, 0))
-    batches = {name: found[0] for name, found in tables.items()}
-    back = unpack([pack(batches), pack({})])
-    assert back.keys() == {*TABLES, *INNER}
-    for name, batch in batches.items():
-        assert batch.schema.equals((TABLES | INNER)[name], check_metadata=True)
-        assert back[name] == ([batch] if batch.num_rows else [])
 
 
 def test_every_column_has_a_description():

@@ -17,9 +17,9 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import Frame
-from pcli.spark.columnar.fields import places_of, read_fields
+from pcli.spark.columnar.fields.field_columns import read_fields
+from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.frame_columns import Frames
-from pcli.spark.columnar.permits import PermitSessions
 from pcli.spark.columnar.permits.permit_buckets import (
     PERMITS,
     costs,
@@ -28,6 +28,7 @@ from pcli.spark.columnar.permits.permit_buckets import (
     permit_rows,
     permit_totals,
 )
+from pcli.spark.columnar.permits.permit_sessions import PermitSessions
 
 SECOND = 1_000_000_000
 

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from pcli.codec.capture import NOTE_KINDS, PcapngWriter, ReadOptions, connections, streams
 from pcli.codec.capture.packets import LEFT_OUT, Packet
 from pcli.codec.errors import CaptureError
-from pcli.spark.columnar.reading import Reader, capture_reader, read_places, tcp_segments, window_decoder
+from pcli.spark.columnar.reading import capture_reader, tcp_segments, window_decoder
+from pcli.spark.columnar.reading.capture_reader import Reader
 from pcli.spark.columnar.reading.window_frames import WindowFrames
 from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
+from tests.spark.columnar.read_windows import read_places
 from tests.step_budget import step_budget
 
 WHOLE = 1 << 24

@@ -7,7 +7,7 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.build import push_entry
-from pcli.spark.columnar.reading import read_places
+from tests.spark.columnar.read_windows import read_places
 
 ACK, SYN = 16, 2
 CONNECTIONS, SIZE, PIECE, WINDOW = 12, 200_000, 1400, 60_000

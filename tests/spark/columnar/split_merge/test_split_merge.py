@@ -22,23 +22,23 @@ from pcli.codec.capture.reading import opened
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import push_send, push_send_receipt
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading import Reader, State
-from pcli.spark.columnar.reading.capture_windows import windows
+from pcli.spark.columnar.reading.capture_reader import Reader, State
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.split_merge import (
+from pcli.spark.columnar.split_merge.connection_chains import (
+    ChainResult,
     EarlierPackets,
+    RereadResult,
     chain,
     context_of,
-    earlier_packets,
-    merge_splits,
-    reader_state,
-    reread_split,
-    with_file_notes,
 )
-from pcli.spark.columnar.split_merge.connection_chains import ChainResult, RereadResult
+from pcli.spark.columnar.split_merge.file_notes import with_file_notes
+from pcli.spark.columnar.split_merge.merge import merge_splits
 from pcli.spark.columnar.split_merge.merge_results import MergedSplits
+from pcli.spark.columnar.split_merge.reader_state import earlier_packets, reader_state
+from pcli.spark.columnar.split_merge.reread_split import reread_split
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
 from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
+from tests.spark.columnar.read_windows import windows
 from tests.spark.columnar.split_merge.random_traffic import ACK, Life, Storm, parts
 from tests.step_budget import step_budget
 
