@@ -137,6 +137,18 @@ def limits() -> Iterator[str]:
         "compatible and incompatible schemas (`pulsar_schema_*`) and of transactions by subscription "
         "(`pulsar_txn_tp_*`)."
     )
+    yield (
+        "- **System topics**: the topics `__change_events` exist, but they have no entries, readers and schema. "
+        "Policies of topics are in effect at once."
+    )
+    yield (
+        "- **Lookups** are never concurrent. A real broker with a small `maxConcurrentLookupRequest` refuses some of "
+        "the PARTITIONED_METADATA commands that a client sends together; here only the value 0 refuses them."
+    )
+    yield (
+        "- **Redirections to peer clusters** apply to lookups and to most requests of the REST API. Requests that "
+        "delete or trim a topic, clear backlogs, offload, or concern schemas, permissions and bookies differ."
+    )
     yield f"- **Settings without effect** ({len(IGNORED)}): `--conf` and `--set` accept them.\n"
     yield "<details><summary>all of these settings, by reason</summary>\n"
     names = ((reason, words(re.findall(r"(\w+)\S*", settings))) for reason, settings in REASONS.items())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
-from pcli.minibroker.admin.endpoint import VARIANTS, Call, Endpoint, PageError, Reply, RestError
+from pcli.minibroker.admin.endpoint import VARIANTS, Call, Endpoint, PageError, RedirectionError, Reply, RestError
 from pcli.minibroker.admin.permission_checks import UNAUTHENTICATED, check_permission
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.errors import BadValueError
@@ -48,6 +48,7 @@ _STATUS: Final = {
     pb.ProducerBusy: 412,
     pb.NotAllowedError: 409,
     pb.IncompatibleSchema: 409,
+    pb.MetadataError: 412,
     pb.TopicTerminatedError: 409,
     pb.ServiceNotReady: 503,
 }
@@ -107,6 +108,7 @@ def _server(
                 dict(request.query_params),
                 media=media,
                 method=request.method,
+                url=str(request.url),
                 headers=request.headers,
             )
             endpoint.check_numbers(call)
@@ -119,6 +121,8 @@ def _server(
             value = endpoint.function(call)
         except EmptyBodyError:
             return _answer(Reply(400, b"The request entity cannot be empty."))
+        except RedirectionError as error:
+            return _answer(Reply(307, b"", {"location": str(error)}))
         except PageError as error:
             return _page(error.status, request, error.text)
         except JsonError as error:

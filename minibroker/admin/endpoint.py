@@ -13,20 +13,31 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.policies.errors import unexpected_error
 from pcli.minibroker.policies.java_types import JavaType
-from pcli.minibroker.policies.policy_store import Namespace
+from pcli.minibroker.policies.policy_store import Cluster, Namespace
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["NAMED", "VARIANTS", "Call", "Endpoint", "PageError", "Reply", "RestError", "check_persistent", "unexpected"]
+__all__ = [
+    "NAMED",
+    "VARIANTS",
+    "Call",
+    "Endpoint",
+    "PageError",
+    "RedirectionError",
+    "Reply",
+    "RestError",
+    "check_persistent",
+    "unexpected",
+]
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
@@ -49,6 +60,10 @@ class RestError(Exception):
         self.status = status
         self.reason = reason
         self.media = media
+
+
+class RedirectionError(Exception):
+    """A request that another cluster processes (307). The text is the URL."""
 
 
 class PageError(Exception):
@@ -107,6 +122,8 @@ class Call:
     media: str = "application/json"
     """The content type."""
     method: str = "GET"
+    url: str = ""
+    """The URL of the request, or its path and query if the request names no host."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers by lower-case name."""
 
@@ -157,12 +174,31 @@ class Call:
         return namespace
 
     def owned_namespace(self) -> Namespace:
-        """Return the namespace in the path. Raises 404 if it does not exist, and 412 if it lacks this cluster."""
-        namespace, cluster = self.namespace("Namespace not found"), self.broker.settings.clusterName
-        if cluster not in namespace.clusters and cluster not in namespace.allowed_clusters:
-            lists = f"local_cluster={cluster} ns={namespace.name} clusters=[{', '.join(sorted(namespace.clusters))}]"
-            raise RestError(412, f"Namespace missing local cluster name in clusters list: {lists}")
+        """Return the namespace in the path. Raises 404 if it does not exist.
+
+        Raises 307 if a peer cluster serves it, and Refused if neither this cluster nor a peer does.
+        """
+        namespace = self.namespace("Namespace not found")
+        peer = self.broker.policies.peer_of(namespace)
+        if peer is not None:
+            raise self.redirection(peer)
         return namespace
+
+    def namespace_of_new_topic(self) -> None:
+        """Check the namespace of a topic to create, like `owned_namespace`. If a peer cluster serves it, raises 503."""
+        try:
+            self.owned_namespace()
+        except RedirectionError:
+            raise RestError(503, "Failed to validate global cluster configuration") from None
+
+    def redirection(self, cluster: Cluster, query: str = "") -> RedirectionError:
+        """Return the error that redirects the request to the web service of a cluster, with another query parameter."""
+        url = urlsplit(self.url)
+        address = cluster.data.get("serviceUrlTls" if url.scheme == "https" else "serviceUrl")
+        if not address:
+            raise unexpected("null")
+        scheme, host, query = url.scheme or "http", urlsplit(address).netloc, "&".join(filter(None, (url.query, query)))
+        return RedirectionError(urlunsplit(url._replace(scheme=scheme, netloc=host, query=query)))
 
     # -- topics ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
+from pcli.minibroker.policies.policy_store import Namespace
 
 __all__ = ["ENDPOINTS"]
 
@@ -42,13 +43,11 @@ def _lookup(call: Call) -> Any:
 
 
 def _bundle(call: Call) -> Reply:
-    return Reply(200, call.owned_namespace().bundle(str(call.topic_name)).encode())
+    namespace = call.broker.policies.namespaces.get(call.namespace_name) or Namespace(call.namespace_name, bundles=1)
+    return Reply(200, namespace.bundle(str(call.topic_name)).encode())
 
 
 ENDPOINTS: Final = (
     Endpoint("GET", f"/lookup/v2/topic{_TOPIC}", _lookup, "the URLs of the broker that serves a topic"),
     Endpoint("GET", f"/lookup/v2/topic{_TOPIC}/bundle", _bundle, "the bundle of a topic"),
-    Endpoint(
-        "GET", f"/lookup/v2/destination{_TOPIC}", _lookup, "the URLs of the broker that serves a topic, for old clients"
-    ),
 )

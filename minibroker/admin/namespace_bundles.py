@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import unquote
 
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Namespace
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "bundle_in_path", "existing_bundle"]
+__all__ = ["ENDPOINTS", "bundle_in_path", "check_deletable", "existing_bundle"]
 
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _BUNDLE: Final = f"{_SPACE}/{{bundle}}"
@@ -95,8 +95,8 @@ def _names(call: Call) -> Any:
     return [topic.full_name for topic in topics if not topic.name.persistent]
 
 
-def other_cluster(call: Call, space: Namespace, reason: str = "") -> Reply | None:
-    """Return a redirection to the cluster that may delete a namespace or bundle, or None for this cluster.
+def check_deletable(call: Call, space: Namespace, reason: str = "") -> None:
+    """Raise 307 if a different cluster deletes a namespace or bundle.
 
     Raises 412 if the namespace has several clusters, and 404 if the cluster does not exist.
     """
@@ -105,30 +105,25 @@ def other_cluster(call: Call, space: Namespace, reason: str = "") -> Reply | Non
         raise RestError(412, f"{text} configured{reason}.")
     name = space.clusters[0]
     if name == call.broker.settings.clusterName:
-        return None
+        return
     cluster = call.broker.policies.clusters.get(name)
     if cluster is None:
         raise RestError(404, f"Cluster {name} does not exist")
     if not cluster.data.get("serviceUrl"):
         text = 'Cannot invoke "String.length()" because "spec" is null'
         raise unexpected(text, "java.net.MalformedURLException")
-    bundle = f"/{call.path['bundle']}" if "bundle" in call.path else ""
-    query = urlencode({**call.query, "authoritative": "false"})
-    address = urlsplit(cluster.data["serviceUrl"]).netloc
-    return Reply(307, b"", {"location": f"http://{address}/admin/v2/namespaces/{space.name}{bundle}?{query}"})
+    raise call.redirection(cluster, "authoritative=false")
 
 
-def _delete(call: Call) -> Reply | None:
+def _delete(call: Call) -> None:
     space, registry = call.namespace(), call.broker.topic_registry
-    if (elsewhere := other_cluster(call, space)) is not None:
-        return elsewhere
+    check_deletable(call, space)
     bundle = bundle_in_path(call)
     if f"{space.name}/{bundle}" not in registry.served_bundles:
         raise RestError(412, f"Failed to find ownership for ServiceUnit:{space.name}/{bundle}")
     if any(space.bundle(name) == bundle for name in registry.names(space.name, system=True)):
         raise RestError(409, "Cannot delete non empty bundle")
     registry.forget_namespace(space.name, bundle)
-    return None
 
 
 def _split(call: Call) -> None:

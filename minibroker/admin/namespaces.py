@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import NAMED, Call, Endpoint, PageError, Reply, RestError
-from pcli.minibroker.admin.namespace_bundles import other_cluster
+from pcli.minibroker.admin.endpoint import NAMED, Call, Endpoint, PageError, RestError, unexpected
+from pcli.minibroker.admin.namespace_bundles import check_deletable
 from pcli.minibroker.admin.namespace_settings import check_tenant
 from pcli.minibroker.admin.topics.topics import delete_policies_and_schemas, delete_topic
 from pcli.minibroker.policies import policy_types as types
@@ -63,8 +63,8 @@ _STORED: Final[dict[str, tuple[JavaType, Any]]] = {
 _BODY: Final = Bean(
     "org.apache.pulsar.common.policies.data.Policies",
     {
-        "replication_clusters": (STRING_SET, None),
-        "allowed_clusters": (STRING_SET, None),
+        "replication_clusters": (STRING_SET, []),
+        "allowed_clusters": (STRING_SET, []),
         "bundles": (
             Bean(
                 "org.apache.pulsar.common.policies.data.impl.BundlesDataImpl",
@@ -139,7 +139,7 @@ def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
         space.divide(count)
     quotas = body.get("backlog_quota_map") or {}
     space.quotas = {kind: read_quota(value, space.name) for kind, value in quotas.items() if value is not None}
-    space.allowed_clusters = body.get("allowed_clusters") or []
+    space.allowed_clusters = body["allowed_clusters"]
     space.properties = body.get("properties") or {}
     space.stored = {name: value for name, value in body.items() if name in _STORED}
     if body.get("message_ttl_in_seconds", 0) < 0:
@@ -168,9 +168,11 @@ def _create(call: Call) -> None:
     limit = policies.settings.maxNamespacesPerTenant
     if 0 < limit <= len(_names(call)):
         raise RestError(412, "Exceed the maximum number of namespace in tenant")
-    body = call.body or {}
-    clusters = body.get("replication_clusters") or [policies.settings.clusterName]
-    allowed = body.get("allowed_clusters") or []
+    body = {"replication_clusters": [], "allowed_clusters": []} if call.body is None else call.body
+    for owner, key in (("nsPolicies", "replication_clusters"), ("this", "allowed_clusters")):
+        if key not in body:
+            raise unexpected(f'Cannot invoke "java.util.Set.isEmpty()" because "{owner}.{key}" is null')
+    clusters, allowed = body["replication_clusters"] or [policies.settings.clusterName], body["allowed_clusters"]
     if allowed and not set(clusters) <= set(allowed):
         shown = f"Repl clusters: [{', '.join(sorted(clusters))}], allowed clusters: [{', '.join(sorted(allowed))}]"
         raise RestError(400, f"[{name}] All replication clusters should be included in allowed clusters. {shown}")
@@ -182,19 +184,17 @@ def _create(call: Call) -> None:
     policies.on_change(name)
 
 
-def _delete(call: Call) -> Reply | None:
+def _delete(call: Call) -> None:
     name, broker, force = call.namespace_name, call.broker, call.flag("force")
     if force and not broker.settings.forceDeleteNamespaceAllowed:
         raise RestError(405, "Broker doesn't allow forced deletion of namespaces")
     space = call.namespace(f"Namespace {name} does not exist.")
-    if (elsewhere := other_cluster(call, space, " or replication clusters is empty")) is not None:
-        return elsewhere
+    check_deletable(call, space, " or replication clusters is empty")
     listed = broker.topic_registry.names
     topics = [*listed(name), *listed(name, persistent=False)]
     if not force and (topics or not all(map(is_system, _partitioned(broker, name)))):
         raise RestError(409, "Cannot delete non empty namespace")
     delete_namespace(broker, name)
-    return None
 
 
 def delete_namespace(broker: Broker, name: str) -> None:

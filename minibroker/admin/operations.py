@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 __all__ = ["Operation", "operations"]
 
 _LOOKUP: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
-_OLD_LOOKUP: Final = "/lookup/v2/destination/{domain}/{tenant}/{namespace}/{topic}"
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
 _SUBSCRIPTION: Final = f"{_TOPIC}/subscription/{{subscription}}"
@@ -333,8 +332,7 @@ def _rows() -> Iterator[tuple[str, tuple[Operation, ...]]]:
     ):
         for request in listed:
             yield request, (operation,)
-    for path in (_LOOKUP, _OLD_LOOKUP):
-        yield f"GET {path}", (Operation("lookup", "LOOKUP"),)
+    yield f"GET {_LOOKUP}", (Operation("lookup", "LOOKUP"),)
     yield f"DELETE {_TOPIC}/truncate", (Operation("topic", "LOOKUP"), _ADMIN)
     yield f"GET {_TOPIC}/getMessageIdByIndex", (Operation("index", "PEEK_MESSAGES"),)
     for path in ("coordinatorStats", "slowTransactions/{timeout}"):

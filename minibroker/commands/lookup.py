@@ -4,7 +4,9 @@ Rules of this file (TopicLookupBase, ServerCnx.handlePartitionMetadataRequest; 4
 1. A lookup makes the broker serve the bundle of the topic. It does not check whether the topic exists.
 2. If the broker's address is a loopback address, the response sets ``proxy_through_service_url``, because the client's
    service URL may lead through a tunnel.
-3. PARTITIONED_METADATA may create a partitioned topic (`TopicRegistry.find_or_create_partitions`).
+3. If only a peer cluster serves the namespace, the lookup is redirected to the peer, and the topic has no partitions
+   here. If neither this cluster nor a peer serves it, both commands are refused.
+4. PARTITIONED_METADATA may create a partitioned topic (`TopicRegistry.find_or_create_partitions`).
 """
 
 from __future__ import annotations
@@ -38,6 +40,18 @@ def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame
         raise Refused(pb.ServiceNotReady, f"the broker do not have {command.advertised_listener_name} listener")
     check_pending_lookups(connection)
     require_lookup(connection, name, "Lookup")
+    peer = broker.policies.peer_of(broker.topic_registry.check_namespace(name))
+    if peer is not None:
+        connection.send_command(
+            pb.CommandLookupTopicResponse(
+                request_id=command.request_id,
+                response=pb.CommandLookupTopicResponse.Redirect,
+                brokerServiceUrl=peer.data.get("brokerServiceUrl"),
+                brokerServiceUrlTls=peer.data.get("brokerServiceUrlTls"),
+                authoritative=True,
+            )
+        )
+        return
     broker.topic_registry.look_up(name)
     connection.send_command(
         pb.CommandLookupTopicResponse(
@@ -63,9 +77,10 @@ def _partitioned_metadata(connection: Connection, command: pb.CommandPartitioned
     name = topic_name(command.topic)
     check_pending_lookups(connection)
     require_lookup(connection, name, "Get Partition Metadata")
-    registry = connection.broker.topic_registry
-    registry.check_namespace(name)
-    count = registry.find_or_create_partitions(name, create=command.metadata_auto_creation_enabled)
+    registry, create = connection.broker.topic_registry, command.metadata_auto_creation_enabled
+    namespace = registry.check_namespace(name)
+    peer = connection.broker.policies.peer_of(namespace) if create or registry.exists(name) else None
+    count = registry.find_or_create_partitions(name, create=create) if peer is None else 0
     connection.send_command(
         pb.CommandPartitionedTopicMetadataResponse(
             request_id=command.request_id,

@@ -104,6 +104,10 @@ def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
         kind = "Durable" if found.durable else "NonDurable"
         raise Refused(pb.NotAllowedError, f"{kind} subscription with the same name already exists.")
     if found is not None:
+        if command.replicate_subscription_state and found.durable and not found.replicated:
+            found.replicated = True
+            if found.documents is not None:
+                found.documents.created()
         return found
     topic.check_subscription_limit()
     assert topic.ledger is not None

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Final
 
+from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.backlog_quotas import default_quota
 from pcli.minibroker.policies.policy_table import BY_SETTING, NAMESPACE, TOPIC, Policy
 from pcli.minibroker.settings import Settings
@@ -56,7 +58,7 @@ class Tenant:
 
 @dataclass(slots=True)
 class Cluster:
-    """A cluster. Its values are stored and returned, but have no effect."""
+    """A cluster. A lookup of a namespace that only a peer cluster serves is redirected to this cluster."""
 
     data: dict[str, Any] = field(default_factory=dict)
     """The configuration, without null values."""
@@ -188,6 +190,20 @@ class Policies:
     def namespace_of(self, topic: TopicName) -> Namespace | None:
         """Return the namespace of a topic, or None."""
         return self.namespaces.get(f"{topic.tenant}/{topic.namespace}")
+
+    def peer_of(self, namespace: Namespace) -> Cluster | None:
+        """Return None if this cluster serves a namespace, or the peer cluster that serves it.
+
+        Raises Refused (MetadataError) if neither does (PulsarWebResource.checkLocalOrGetPeerReplicationCluster).
+        """
+        local, listed = self.settings.clusterName, {*namespace.clusters, *namespace.allowed_clusters}
+        if local in listed:
+            return None
+        for peer in self.clusters[local].data.get("peerClusterNames") or ():
+            if peer in listed and peer in self.clusters:
+                return self.clusters[peer]
+        lists = f"local_cluster={local} ns={namespace.name} clusters=[{', '.join(sorted(namespace.clusters))}]"
+        raise Refused(pb.MetadataError, f"Namespace missing local cluster name in clusters list: {lists}")
 
     def effective(self, topic: TopicName, setting: str) -> Any:
         """Return the value of a setting for a topic."""

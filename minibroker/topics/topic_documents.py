@@ -117,12 +117,12 @@ class TopicDocuments:
         value = self._storage.document(f"{_DEDUPLICATION}{self._path}") if self._stored else None
         if value is None:
             snapshot = DeduplicationSnapshot(settings, topic.ledger)
+            self._deduplication.changed()
         else:
             with decoding(f"{_DEDUPLICATION}{self._path}"):
                 snapshot = DeduplicationSnapshot(settings, topic.ledger, value["mark_delete"])
                 deduplication.restore(value["sequence_ids"], snapshot.entries(), topic.broker.now)
         snapshot.on_take = partial(self._deduplication.changed, lazy=True)
-        self._deduplication.changed()
         return snapshot
 
     def close_deduplication(self) -> None:

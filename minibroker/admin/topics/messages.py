@@ -117,6 +117,7 @@ def _stats(call: Call) -> Any:
 
 def _partitioned(call: Call) -> int:
     name = call.topic_name
+    call.owned_namespace()
     count = call.broker.topic_registry.partitions(name)
     if not count:
         raise RestError(404, f"Partitioned Topic {name} not found")

@@ -26,7 +26,7 @@ _WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
 
 def _create(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
-    call.owned_namespace()
+    call.namespace_of_new_topic()
     _check_base_name(name)
     if name.persistent:
         check_external(name)
@@ -127,6 +127,7 @@ def _list(call: Call) -> Any:
 
 
 def _terminate(call: Call) -> Any:
+    call.owned_namespace()
     if not call.broker.topic_registry.partitions(call.topic_name):
         text = "Termination of a non-partitioned topic is not allowed using partitioned-terminate"
         raise RestError(405, f"{text}, please use terminate commands")

@@ -32,6 +32,7 @@ _HEAD: Final = 6
 def _info(call: Call) -> Any:
     """Return the stored description of a topic, or of its partitions (ManagedLedgerInfo)."""
     name = call.topic_name
+    call.owned_namespace()
     count = call.broker.topic_registry.partitions(name)
     if not count:
         return _of_topic(call, name)
@@ -83,6 +84,7 @@ def _backlog(call: Call) -> Any:
     The broker of a real standalone never responds to this request for an unpartitioned persistent topic.
     """
     name = call.topic_name
+    call.owned_namespace()
     found: Json = {
         "storageSize": 0,
         "totalMessages": 0,

@@ -39,7 +39,7 @@ _SERVICE: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
 
 def _create(call: Call) -> None:
     name = call.topic_name
-    call.owned_namespace()
+    call.namespace_of_new_topic()
     check_external(name)
     registry = call.broker.topic_registry
     if name.partition >= 0:
@@ -245,6 +245,7 @@ def _delete_policies(call: Call) -> None:
 
 def _create_missing_partitions(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
+    call.owned_namespace()
     count = registry.partitions(name)
     if not count:
         raise RestError(404, f"Topic {name} does not exist")

@@ -17,8 +17,9 @@ BUNDLES = Path(__file__).with_name("answers-of-bundles.jsonl")
 OFFLOAD = Path(__file__).with_name("answers-of-offload-and-bookies.jsonl")
 PEERS = Path(__file__).with_name("answers-of-peers-and-isolation.jsonl")
 QUOTAS = Path(__file__).with_name("answers-of-quotas-and-system-topics.jsonl")
+PEER_CLUSTERS = Path(__file__).with_name("answers-of-peer-clusters.jsonl")
 DELETIONS = Path(__file__).with_name("answers-of-deletions.jsonl")
-WITH_TEXTS = (POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES, DELETIONS, PEERS, QUOTAS)
+WITH_TEXTS = (POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES, DELETIONS, PEERS, PEER_CLUSTERS, QUOTAS)
 
 STATUS = {
     "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
@@ -98,7 +99,7 @@ def comparable(data, media):
 
 @pytest.mark.parametrize(
     "recording",
-    [POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES, DELETIONS, PEERS, QUOTAS],
+    WITH_TEXTS,
     ids=lambda path: path.stem,
 )
 def test_responses_with_texts_equal_a_real_brokers(make_rest, recording):
@@ -110,8 +111,9 @@ def test_responses_with_texts_equal_a_real_brokers(make_rest, recording):
         answer = rest(recorded["method"], recorded["path"], recorded.get("body", "").encode())
         found = comparable(answer.data.decode(), answer.headers.get("content-type", ""))
         expected = comparable(recorded.get("text", ""), "text/html" if "page" in recorded else "")
-        if (answer.status, found) != (recorded["status"], expected):
-            wrong.append((recorded, answer.status, found))
+        location = answer.headers.get("location") if "location" in recorded else None
+        if (answer.status, found, location) != (recorded["status"], expected, recorded.get("location")):
+            wrong.append((recorded, answer.status, found, location))
     assert wrong == []
 
 

@@ -27,11 +27,6 @@ from tests.minibroker.security.conftest import OTHER_SECRET
 NOW = START // 1000
 NOT_RECORDED = {
     ("GET", "/status.html"): "requires no authentication",
-    (
-        "GET",
-        "/lookup/v2/destination/persistent/{tenant}/{namespace}/{topic}",
-    ): "an old path, checked like lookup/v2/topic",
-    ("GET", "/lookup/v2/destination/non-persistent/{tenant}/{namespace}/{topic}"): "an old path",
 }
 """Endpoints without a recorded request, and the reason."""
 

@@ -49,6 +49,15 @@ def test_messages_and_a_subscription_remain(make_world: Any) -> None:
     assert delivered(subscribe(world)) == sent
 
 
+def test_a_subscription_that_a_later_consumer_made_replicated_remains_replicated(make_world: Any) -> None:
+    world = make_world()
+    subscribe(world)
+    subscribe(world, replicate_subscription_state=True)
+    world.restart(lazy=False)
+    answer = world.rest("GET", f"{TOPIC}/subscription/sub/replicatedSubscriptionStatus")
+    assert answer.json == {"persistent://public/default/t": True}
+
+
 def test_a_restart_opens_a_new_ledger_and_removes_an_empty_one(make_world: Any) -> None:
     world = make_world()
     [first] = publish(world, "a")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pcli.codec.proto import pb
@@ -124,6 +124,7 @@ def requests(world: DurableWorld) -> list[Any]:
 
 @settings(max_examples=40, deadline=None)
 @given(_operations)
+@example([("publish", "a", 1), ("request", "a", 4), ("publish", "a", 1)])
 def test_a_restart_keeps_the_documents(operations: list[Any]) -> None:
     # Without retention, a restart deletes acknowledged ledgers, as an unload does.
     world = DurableWorld(defaultRetentionTimeInMinutes=-1, defaultRetentionSizeInMB=-1)
