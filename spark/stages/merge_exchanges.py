@@ -20,15 +20,15 @@ import pyarrow.compute as pc
 from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
-from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
-from pcli.spark.columnar.lifecycles.unpaired_acks import (
-    AckRanges,
+from pcli.spark.columnar.lifecycles.pairs_across_splits import (
+    PairableRanges,
     RequestIds,
     ack_ranges,
     frames_of_acks,
     pair_acks,
     separate_requests,
 )
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.stages.merge_lifecycles import MergedFacts
 from pcli.spark.stages.pair_splits import pair_across_splits
@@ -76,7 +76,7 @@ def _pair_acks(requests: RequestIds, halves: pa.Table) -> tuple[pa.Table, pa.Tab
 
 
 def _acks(
-    write: PartWriter, shared: Shared[tuple[RecordingFacts, list[Stream]]], ranges: AckRanges, split: SplitParts
+    write: PartWriter, shared: Shared[tuple[RecordingFacts, list[Stream]]], ranges: PairableRanges, split: SplitParts
 ) -> list[DataFile]:
     """Write the rows of ACKs of a split, or of the paired ACKs of different splits."""
     staging, requests = write.staging, shared.value[0].forwarded_requests

@@ -42,19 +42,22 @@ from pcli.spark.columnar.lifecycles.cumulative_acks import (
 )
 from pcli.spark.columnar.lifecycles.event_histories import MessageRows
 from pcli.spark.columnar.lifecycles.messages_of_driver import AckQuestions, messages_of_driver, questions_of
+from pcli.spark.columnar.lifecycles.pairs_across_splits import (
+    PairableRanges,
+    RequestIds,
+    frames_of_acks,
+    pair_sends,
+    requests_of_bytes,
+    send_ranges,
+    sends_outside,
+    separate_requests,
+)
 from pcli.spark.columnar.lifecycles.partial_renumbering import concat_partials
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, RecordingFacts
 from pcli.spark.columnar.lifecycles.resend_candidates import Suspect, separate_candidates
 from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
 from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
-from pcli.spark.columnar.lifecycles.unpaired_acks import (
-    RequestIds,
-    frames_of_acks,
-    requests_of_bytes,
-    separate_requests,
-)
-from pcli.spark.columnar.lifecycles.unpaired_sends import SendRanges, pair_sends, send_ranges
 from pcli.spark.columnar.table_schema import LONG
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.pair_splits import blocks_of, pair_across_splits
@@ -329,7 +332,7 @@ def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitPa
 def _cut(
     staging: Staging,
     facts: Shared[RecordingFacts],
-    ranges: SendRanges,
+    ranges: PairableRanges,
     rules: Shared[ClosingRules | None],
     buckets: int,
     item: SplitParts | pa.Table,
@@ -338,7 +341,7 @@ def _cut(
     if isinstance(item, pa.Table):
         yield from _blocks_by_place("resolved", 0, item, buckets)
         return
-    halves = (ranges.sends_outside(table) for table in tables_of(staging, item, "halves"))
+    halves = (sends_outside(ranges, table) for table in tables_of(staging, item, "halves"))
     for kind, tables in (
         ("published", tables_of(staging, item, "published")),
         ("halves", chain(tables_of(staging, item, "paired"), halves)),

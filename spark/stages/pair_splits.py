@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.lifecycles.pairs_across_splits import PairableRanges
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS
 from pcli.spark.engine import Block, Engine
 from pcli.spark.stages.read_recording import tables_of
@@ -33,17 +34,8 @@ _Pair = Callable[[pa.Table], tuple[pa.Table, Any]]
 """A function that pairs the rows of some ids. It returns the paired rows, and what must be matched in another way."""
 
 
-class _Ranges(Protocol):
-    @property
-    def empty(self) -> bool: ...
-
-    def inside(self, halves: pa.Table) -> pa.Table: ...
-
-    def buckets(self, rows: pa.Table, buckets: int) -> Longs: ...
-
-
 def pair_across_splits(
-    engine: Engine, staging: Staging, splits: Sequence[SplitParts], name: str, ranges: _Ranges, pair: _Pair
+    engine: Engine, staging: Staging, splits: Sequence[SplitParts], name: str, ranges: PairableRanges, pair: _Pair
 ) -> tuple[SplitParts, list[Any]]:
     """Apply ``pair`` to the rows of the table ``name`` that are in ``ranges``.
 
@@ -66,7 +58,7 @@ def pair_across_splits(
     return found, [rest for _, rest in results]
 
 
-def _cut(staging: Staging, name: str, ranges: _Ranges, buckets: int, split: SplitParts) -> Iterator[Block]:
+def _cut(staging: Staging, name: str, ranges: PairableRanges, buckets: int, split: SplitParts) -> Iterator[Block]:
     for table in tables_of(staging, split, name):
         rows = ranges.inside(table)
         yield from blocks_of(name, split.split, rows, ranges.buckets(rows, buckets), buckets)

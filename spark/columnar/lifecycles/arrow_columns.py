@@ -1,4 +1,4 @@
-"""Arrow columns made of numbers, where -1 means null."""
+"""Arrow columns made of numbers, where -1 means null, and columns as numbers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow as pa
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.table_schema import LONG
 
-__all__ = ["array_of", "longs_of", "picked", "struct_of", "table_in_batches", "texts_at"]
+__all__ = ["array_of", "longs", "longs_of", "struct_of", "table_in_batches", "texts_at", "values_at"]
 
 _AT_ONCE: Final = 8192
 """Maximum number of rows that exist as dicts at the same time: 1000 rows use several megabytes."""
 
 
-def picked(values: Longs, places: Longs) -> Longs:
+def values_at(values: Longs, places: Longs) -> Longs:
     """Return the values at some indices; -1 where the index is -1."""
     if not len(places) or int(places.min()) >= 0:
         return values.take(places)
@@ -35,6 +35,12 @@ def struct_of(columns: dict[str, Any], kind: pa.StructType) -> pa.Array:
     """Return a struct array; ``columns`` contains its columns by field name."""
     arrays = [array_of(columns[one.name], one.type) for one in kind]
     return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def longs(table: pa.Table, name: str) -> Longs:
+    """Return a column of numbers."""
+    found: Longs = table.column(name).to_numpy()
+    return found
 
 
 def longs_of(values: Longs, kind: pa.DataType = LONG) -> pa.Array:

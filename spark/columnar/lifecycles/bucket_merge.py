@@ -6,8 +6,8 @@ Rules of this file
    all data of the message. Usual messages never become Python objects. event_histories.py processes all other messages
    one by one.
 2. An entry that was neither published nor delivered in the capture has no row, even if it was acknowledged.
-3. Three kinds of messages are not identified by message ids: messages without a receipt (messages_without_receipt.py),
-   chunks (chunked_messages.py), and the messages of non-persistent topics (non_persistent_messages.py).
+3. Three kinds of messages are not identified by message ids: messages without a receipt (message_table.py),
+   chunks (messages_of_driver.py), and the messages of non-persistent topics (event_histories.py).
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Bools, Longs, ranges
-from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, longs, producers_of
-from pcli.spark.columnar.lifecycles.chunked_messages import is_chunk
+from pcli.spark.columnar.lifecycles.arrow_columns import longs
+from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, producers_of
 from pcli.spark.columnar.lifecycles.cumulative_acks import acks_of_bucket, first_reaching
-from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of, needs_later_acks
+from pcli.spark.columnar.lifecycles.event_histories import (
+    MessageRows,
+    message_of,
+    messages_of_non_persistent_topics,
+    needs_later_acks,
+)
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, TIME_ORDER
-from pcli.spark.columnar.lifecycles.message_table import UsualMessages, build_table
-from pcli.spark.columnar.lifecycles.messages_without_receipt import messages_without_receipt
-from pcli.spark.columnar.lifecycles.non_persistent_messages import messages_of_non_persistent_topics
+from pcli.spark.columnar.lifecycles.message_table import UsualMessages, build_table, messages_without_receipt
+from pcli.spark.columnar.lifecycles.messages_of_driver import is_chunk
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of, ranked
 from pcli.spark.columnar.lifecycles.state_certainty import add_evidence
@@ -69,7 +73,7 @@ def merge_bucket(
 
     ``published``, ``consumed``, ``resolved`` and ``cumulative`` are all rows of the recording whose shuffle key belongs
     to the bucket, with the recording's numbers. ``published`` lacks the rows that `separate_candidates` removed, and
-    includes the SENDs without a receipt (unpaired_sends.py).
+    includes the SENDs without a receipt (pairs_across_splits.py).
     """
     unanswered = messages_without_receipt(published, facts, cluster)
     published = published.filter(pc.greater_equal(published.column("receipt_number"), 0))

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
+from pcli.spark.columnar.lifecycles.arrow_columns import longs
 from pcli.spark.columnar.lifecycles.cumulative_acks import subscriptions_of
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 
-__all__ = ["Consumers", "Producers", "consumers_of", "longs", "producers_of"]
+__all__ = ["Consumers", "Producers", "consumers_of", "producers_of"]
 
 
 @dataclass(slots=True)
@@ -85,11 +86,6 @@ class Consumers:
         ):
             row["sub"], row["session"], row["acked_number"] = sub, session, acked
         return found
-
-
-def longs(table: pa.Table, name: str) -> Any:
-    """Return a column of numbers."""
-    return table.column(name).to_numpy()
 
 
 def producers_of(published: pa.Table, facts: RecordingFacts) -> Producers:

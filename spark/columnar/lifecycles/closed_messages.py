@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.lifecycles.chunked_messages import ChunkIds
+from pcli.spark.columnar.lifecycles.arrow_columns import longs
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
+from pcli.spark.columnar.lifecycles.messages_of_driver import ChunkIds
 from pcli.spark.columnar.lifecycles.row_operations import joint_key
 from pcli.spark.columnar.table_schema import LONG, column
 
@@ -141,7 +142,7 @@ def separate(
             for name, table in whole.items()
         }
         halves = _frames_until(partials["halves"].filter(pa.array(mine[groups.of["halves"]])), start)
-        sends = _longs(resolved, "sent_number")[mine[groups.of["resolved"]]].tolist()
+        sends = longs(resolved, "sent_number")[mine[groups.of["resolved"]]].tolist()
         published = [partials[name].filter(pa.array(mine[groups.of[name]])) for name in ("published", "halves")]
         sequences = _sequences(pa.concat_tables(published))
         found.append(ClosedEntries(rows, _entries_of(rows), earlier, halves, sends, sequences))
@@ -186,7 +187,7 @@ def separate_chunks(
 
 def _frames_until(halves: pa.Table, last: int) -> Longs:
     """Return the frames of rows of ``halves`` up to a frame."""
-    numbers = np.concatenate([_longs(halves, name) for name in _NUMBERS["halves"]])
+    numbers = np.concatenate([longs(halves, name) for name in _NUMBERS["halves"]])
     found: Longs = numbers[(numbers >= 0) & (numbers <= last)]
     return found
 
@@ -220,8 +221,8 @@ class _Groups:
         self._chunks = np.concatenate([self.of["chunks"], self.of["resolved"][chunks]])
         consumed = partials["consumed"]
         # The id 0:0 may be absent: an acknowledgement of it belongs to a message with an unknown sequence id.
-        zero = (_longs(consumed, "ledger") == 0) & (_longs(consumed, "entry") == 0)
-        self._unsure = self.of["consumed"][zero & (_longs(consumed, "sequence") == -1)]
+        zero = (longs(consumed, "ledger") == 0) & (longs(consumed, "entry") == 0)
+        self._unsure = self.of["consumed"][zero & (longs(consumed, "sequence") == -1)]
 
     def closed(self, acknowledged: Bools, rules: ClosingRules) -> Bools:
         """Return which messages are closed; ``acknowledged`` are the rows of MESSAGES that are closed by rule 1."""
@@ -242,7 +243,7 @@ def newest_numbers(name: str, table: pa.Table) -> Longs:
 
 def oldest_numbers(name: str, table: pa.Table) -> Longs:
     """Return the oldest frame of each row of PUBLISHED or CONSUMED."""
-    numbers = np.array([_longs(table, one) for one in _NUMBERS[name]])
+    numbers = np.array([longs(table, one) for one in _NUMBERS[name]])
     found: Longs = np.where(numbers < 0, np.iinfo(np.int64).max, numbers).min(axis=0)
     return found
 
@@ -255,13 +256,8 @@ def _sequences(published: pa.Table) -> dict[tuple[int, int], tuple[int, int]]:
     return {(stream, producer): (least, most) for stream, producer, least, most in rows}
 
 
-def _longs(table: pa.Table, name: str) -> Longs:
-    found: Longs = table.column(name).to_numpy()
-    return found
-
-
 def _greatest(table: pa.Table, names: tuple[str, ...]) -> Longs:
-    found: Longs = np.max([_longs(table, name) for name in names], axis=0)
+    found: Longs = np.max([longs(table, name) for name in names], axis=0)
     return found
 
 
@@ -283,9 +279,9 @@ def _key(name: str, table: pa.Table) -> tuple[Longs, ...]:
         sender = (pc.fill_null(pc.struct_field(table.column("producer"), one), -1).to_numpy() for one in names)
         unstored = (ledger < 0) & pc.not_equal(table.column("state"), "non_persistent").to_numpy()
     else:
-        ledger, entry = _longs(table, "ledger"), _longs(table, "entry")
+        ledger, entry = longs(table, "ledger"), longs(table, "entry")
         names = ("sequence", "stream", "producer_id" if "producer_id" in table.column_names else "consumer_id")
-        sender = (_longs(table, one) for one in names)
+        sender = (longs(table, one) for one in names)
         unstored = _unstored(table)
     sequence, stream, owner = sender
     idless = (ledger < 0) | ((ledger == 0) & (entry == 0)) | unstored
@@ -299,10 +295,10 @@ def _unstored(table: pa.Table) -> Bools:
     """Return which rows of PUBLISHED, RESOLVED or CONSUMED are SENDs of messages without an id."""
     if "stored" in table.column_names:
         stored = pc.and_(table.column("stored"), pc.invert(table.column("persistent")))
-        found: Bools = (_longs(table, "ledger") < 0) & ~stored.to_numpy()
+        found: Bools = (longs(table, "ledger") < 0) & ~stored.to_numpy()
         return found
     if "receipt_number" in table.column_names:
-        return _longs(table, "receipt_number") < 0
+        return longs(table, "receipt_number") < 0
     return np.zeros(len(table), np.bool_)
 
 
@@ -360,7 +356,7 @@ def _entries_of(messages: pa.Table) -> pa.Table:
 
 def ids_of(partials: pa.Table) -> pa.Table:
     """Return the ids of rows of PUBLISHED or CONSUMED as ENTRIES."""
-    ledger, entry = _longs(partials, "ledger"), _longs(partials, "entry")
+    ledger, entry = longs(partials, "ledger"), longs(partials, "entry")
     return _ranges(ledger, entry, entry)
 
 
@@ -381,12 +377,12 @@ def _ranges(ledger: Longs, first: Longs, last: Longs) -> pa.Table:
 def joined_entries(tables: Iterable[pa.Table]) -> pa.Table:
     """Return all ranges of some tables of ENTRIES."""
     table = pa.concat_tables([ENTRIES.empty_table(), *tables])
-    return _ranges(*(_longs(table, name) for name in ENTRIES.names))
+    return _ranges(*(longs(table, name) for name in ENTRIES.names))
 
 
 def in_entries(entries: pa.Table, table: pa.Table) -> Bools:
     """Return which rows of PUBLISHED, CONSUMED or MESSAGES have an id in ENTRIES."""
-    known, first, last = (_longs(entries, name) for name in ENTRIES.names)
+    known, first, last = (longs(entries, name) for name in ENTRIES.names)
     ledger, entry = (pc.fill_null(table[name], -1).to_numpy() for name in ("ledger", "entry"))
     if not len(known):
         return np.zeros(len(ledger), np.bool_)

@@ -34,7 +34,6 @@ from pcli.codec.wire.topic_name import split_partition
 from pcli.spark.columnar.lifecycles.capture_gaps import connection_gaps_of, topic_evidence_of
 from pcli.spark.columnar.lifecycles.forwarded_frames import OPENING
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
-from pcli.spark.columnar.lifecycles.interval_join import Intervals
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES, Partials
 from pcli.spark.columnar.lifecycles.recording_facts import (
     Publisher,
@@ -44,6 +43,7 @@ from pcli.spark.columnar.lifecycles.recording_facts import (
     TransactionEnd,
 )
 from pcli.spark.columnar.lifecycles.resend_candidates import candidate_ranges
+from pcli.spark.columnar.lifecycles.row_operations import Intervals
 
 __all__ = ["collect_facts"]
 

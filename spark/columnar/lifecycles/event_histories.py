@@ -1,4 +1,8 @@
-"""Rows of MESSAGES for messages whose history must be processed event by event."""
+"""Rows of MESSAGES for messages whose history must be processed event by event.
+
+The messages of non-persistent topics are among them: all of these have the id 0:0, so producer and sequence id identify
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pcli.codec.observe.tracking.entry_metadata import FIELD, key_of, number_of, pull_fields
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.topic_name import split_partition
+from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers
 from pcli.spark.columnar.lifecycles.entry_history import (
     ACKED,
     DELIVERED,
@@ -30,7 +39,15 @@ from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
 from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory
 from pcli.spark.columnar.timestamps import nanoseconds_of
 
-__all__ = ["MessageRows", "Row", "finish_row", "message_of", "needs_later_acks", "replay_at_subscriptions"]
+__all__ = [
+    "MessageRows",
+    "Row",
+    "finish_row",
+    "message_of",
+    "messages_of_non_persistent_topics",
+    "needs_later_acks",
+    "replay_at_subscriptions",
+]
 
 Row = dict[str, Any]
 
@@ -290,3 +307,32 @@ _RESETS: Final = frozenset({"seek", "reset", "unload"})
 def _applies_to(back: RedeliveryCause, delivery: Delivery) -> bool:
     same = (back.stream, back.consumer_id) == (delivery.stream, delivery.consumer_id)
     return back.stream < 0 or same != back.all_but
+
+
+def messages_of_non_persistent_topics(
+    producers: Producers, consumers: Consumers, resolved: pa.Table, facts: RecordingFacts, cluster: str
+) -> list[MessageHistory]:
+    """Return all messages of non-persistent topics that reached the broker."""
+    found: dict[tuple[str, str, int], MessageRows] = {}
+    rows = np.flatnonzero(~producers.persistent)
+    for row, at in zip(producers.pick(rows).table.to_pylist(), producers.publisher[rows].tolist(), strict=True):
+        one = facts.publishers[at]
+        found[one.topic, one.name, row["sequence"]] = MessageRows(row, at)
+    of_resolved = pc.and_(resolved.column("stored"), pc.invert(resolved.column("persistent")))
+    for row in resolved.filter(of_resolved).to_pylist():
+        found[row["topic"], row["name"], row["sequence"]] = MessageRows(resolved=row)
+    for row in consumers.pick(np.flatnonzero(~consumers.persistent)).rows():
+        name = facts.sessions[row["session"]].topic, facts.labels.get(row["name"], ""), row["sequence"]
+        if row["delivered_number"] >= 0:
+            found.setdefault(name, MessageRows()).consumed.append(row)
+    return [_history(parts, facts, cluster) for parts in found.values()]
+
+
+def _history(parts: MessageRows, facts: RecordingFacts, cluster: str) -> MessageHistory:
+    story = message_of(parts, facts, cluster)
+    row = story.row
+    row["ledger"] = row["entry"] = None
+    row["state"] = "non_persistent"
+    for one in row["deliveries"]:
+        one["unacked"] = None
+    return story

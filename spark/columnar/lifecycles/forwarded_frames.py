@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
+from pcli.spark.columnar.lifecycles.pairs_across_splits import pair_acks
 from pcli.spark.columnar.lifecycles.partial_tables import ANSWERED, FORWARDED, ROLES
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of, table_of, take
 from pcli.spark.columnar.lifecycles.split_deliveries import REDELIVER, ids_of
-from pcli.spark.columnar.lifecycles.unpaired_acks import pair_acks
 from pcli.spark.columnar.observation.frame_header_rows import to_heads
 
 __all__ = ["OPENING", "ForwardedFrames"]

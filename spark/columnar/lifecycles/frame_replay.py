@@ -1,9 +1,11 @@
-"""The forwarded frames, notes and ends of connections as objects, in their original order.
+"""The forwarded frames, notes and ends of connections as objects, in their original order; and frames as FORWARDED.
 
 Rules of this file
 1. Frames are in order of their numbers. A note or an end of a connection follows the frame with its number; if several
    notes or ends have the same number, their order does not change.
 2. Marks that `SplitAggregator` added for frames (last, weak, frame:…) are not notes and are skipped.
+3. `frame_row` makes rows of FORWARDED for frames that were columns, so that the Observer and Tracker of pcli.codec can
+   process them.
 """
 
 from __future__ import annotations
@@ -14,12 +16,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from google.protobuf.message import Message
 
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.frame import Frame
+from pcli.spark.columnar.frame_columns import CRC_NONE, START
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES
+from pcli.spark.columnar.observation.frame_header_rows import FRAME
 from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 
-__all__ = ["ReplayedItem", "replay", "with_role"]
+__all__ = ["ReplayedItem", "frame_row", "replay", "with_role"]
 
 ReplayedItem = tuple[int, int, HeadFrame | Note | StreamEnd]
 """Bits of ROLES (0 if the item is not a frame), the number of the frame or of the last frame before the item, and the
@@ -74,3 +81,20 @@ def _notes_and_ends(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator
                 yield number, end
         else:
             yield number, Note(kind, text, packet, stream, from_client, None if offset < 0 else offset, length)
+
+
+def frame_row(
+    role: str, row: dict[str, Any], what: str, frame: Message | bytes, *, payload: int = 0, from_client: bool
+) -> dict[str, Any]:
+    """Return a row of FORWARDED with the role ``role``.
+
+    ``what`` is the start of the names of the columns with the frame's number and time, and ``payload`` is the size of
+    the payload, which is not in ``frame``.
+    """
+    data = frame if isinstance(frame, bytes) else push_frame(frame)
+    size = len(data) + payload
+    return {
+        "role": 1 << ROLES[role], "kind": FRAME, "place": row[f"{what}_number"], "order": 0,
+        "stream": row["stream"], "time_ns": row[f"{what}_ns"], "from_client": from_client, "type": Frame.of(data).type,
+        "sync": START, "crc": CRC_NONE, "kept": size, "size": size, "data": data, "trouble": None,
+    }  # fmt: skip

@@ -1,10 +1,12 @@
-"""Usual messages as a table, column by column.
+"""Usual messages, and messages that were sent and have no receipt, as a table, column by column.
 
 Rules of this file
 1. Values of the publication come from the SEND. If the SEND was not captured, the values come from the metadata of the
    first delivery.
 2. A value of -1 in a partial aggregate becomes null.
 3. Rows are created in TIME_ORDER, because sorting a table of lists afterwards would take as long as creating it.
+4. A capture that contains only the clients' frames consists of messages without a receipt, so they never become Python
+   objects.
 """
 
 from __future__ import annotations
@@ -14,19 +16,29 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pcli.codec.wire.topic_name import split_partition
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.lifecycles.arrow_columns import array_of, longs_of, picked, struct_of, texts_at
-from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, longs
+from pcli.spark.columnar.lifecycles.arrow_columns import array_of, longs, longs_of, struct_of, texts_at, values_at
+from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, producers_of
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
+from pcli.spark.columnar.lifecycles.pairs_across_splits import lost_sends
+from pcli.spark.columnar.lifecycles.partial_tables import CONSUMED
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.resent_messages import key_text
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of
-from pcli.spark.columnar.lifecycles.state_certainty import EVIDENCE_WORDS, FAR, EvidenceInputs, evidence_codes
+from pcli.spark.columnar.lifecycles.state_certainty import (
+    EVIDENCE_WORDS,
+    FAR,
+    UNSTORED,
+    EvidenceInputs,
+    evidence_codes,
+    evidence_of_unstored,
+)
 from pcli.spark.columnar.timestamps import nanoseconds
 
-__all__ = ["UsualMessages", "build_table"]
+__all__ = ["UsualMessages", "build_table", "messages_without_receipt"]
 
 _PRODUCER: Final = MESSAGES.field("producer").type
 _DELIVERIES: Final = MESSAGES.field("deliveries").type
@@ -101,9 +113,9 @@ class _TableBuilder:
         self._sent = usual.published >= 0
         self._all_sent = bool(self._sent.all())
         first = np.where(self._counts > 0, self._offsets[:-1], -1)
-        self._first = picked(self._rows, first)
+        self._first = values_at(self._rows, first)
         self._session = consumers.session.take(self._rows)
-        self._publisher = picked(usual.producers.publisher, usual.published)
+        self._publisher = values_at(usual.producers.publisher, usual.published)
 
     def table(self, cluster: str) -> pa.Table:
         usual, facts = self._usual, self._facts
@@ -141,11 +153,11 @@ class _TableBuilder:
     # -- values by message
 
     def _of_sent(self, name: str) -> Longs:
-        return picked(longs(self._usual.producers.table, name), self._usual.published)
+        return values_at(longs(self._usual.producers.table, name), self._usual.published)
 
     def _of_first(self, name: str) -> Longs:
         """Return a column of the first delivery."""
-        return picked(longs(self._usual.consumers.table, name), self._first)
+        return values_at(longs(self._usual.consumers.table, name), self._first)
 
     def _delivered_at(self) -> Longs:
         """Return the earliest delivery. After a gap, frames may not be in order of their times."""
@@ -162,8 +174,8 @@ class _TableBuilder:
 
     def _ids(self, name: str) -> Longs:
         producers, consumers = self._usual.producers, self._usual.consumers
-        mine = picked(getattr(producers, name), self._usual.published)
-        return mine if self._all_sent else np.where(self._sent, mine, picked(getattr(consumers, name), self._first))
+        mine = values_at(getattr(producers, name), self._usual.published)
+        return mine if self._all_sent else np.where(self._sent, mine, values_at(getattr(consumers, name), self._first))
 
     def _topics(self) -> tuple[Longs, list[str]]:
         """Return the topic of each message as an index into a list (-1 if unknown), and the list."""
@@ -342,3 +354,28 @@ def _same(consumers: Consumers, one: Longs, other: Longs) -> Bools:
         values = longs(consumers.table, name)
         found &= values[one] == values[other]
     return found
+
+
+def messages_without_receipt(published: pa.Table, facts: RecordingFacts, cluster: str) -> pa.Table:
+    """Return MESSAGES of the rows of PUBLISHED that have no receipt, in order of time."""
+    rows = published.filter(pc.less(published.column("receipt_number"), 0)).sort_by("sent_ns").combine_chunks()
+    producers = producers_of(rows, facts)
+    size, none = len(producers.ledger), np.zeros(0, np.int64)
+    if not size:
+        return MESSAGES.empty_table()
+    usual = UsualMessages(none, none, none, none, none, none, np.arange(size), np.arange(size))
+    usual.producers, usual.consumers = producers, consumers_of(CONSUMED.empty_table(), facts)
+    stream, sent = longs(producers.table, "stream"), longs(producers.table, "sent_number")
+    lost = lost_sends(facts, stream, longs(producers.table, "producer_id"), sent)
+    states = np.where(lost, UNSTORED.index("lost"), UNSTORED.index("in_flight"))
+    columns = {
+        "ledger": pa.nulls(size, pa.int64()),
+        "entry": pa.nulls(size, pa.int64()),
+        "first_ns": pa.array(longs(producers.table, "sent_ns")),
+        "state": texts_at(UNSTORED, states),
+        "evidence": texts_at(EVIDENCE_WORDS, evidence_of_unstored(states, stream, sent, facts)),
+    }
+    table = build_table(usual, facts, cluster)
+    for name, values in columns.items():
+        table = table.set_column(MESSAGES.get_field_index(name), MESSAGES.field(name), values)
+    return table

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.lifecycles.interval_join import Intervals
+from pcli.spark.columnar.lifecycles.row_operations import Intervals
 
 __all__ = [
     "ConnectionGaps",

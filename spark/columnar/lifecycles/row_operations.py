@@ -1,9 +1,10 @@
-"""Vectorized operations on rows: selection, joint keys, sorting, grouping.
+"""Vectorized operations on rows: selection, joint keys, sorting, grouping, and the owner of an id at a frame.
 
 Rules of this file
 1. To combine several columns into one key, the values of each column are ranked, so no column width is assumed.
 2. A column with the same value in all rows (see `FrameBuilder`) remains a single number until it becomes a table
    column.
+3. `Intervals` is a join by connection and id with the last change at or before a frame.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +22,7 @@ from pcli.spark.columnar.frame_columns import Bools, Frames, Longs, Places
 from pcli.spark.columnar.lifecycles.partial_tables import LEDGERS
 
 __all__ = [
+    "Intervals",
     "blocks_of",
     "dense",
     "group_starts",
@@ -31,7 +34,7 @@ __all__ = [
     "shuffle_key",
     "table_of",
     "take",
-]  # fmt: skip
+]
 
 ENTRY_BLOCK: int = 1 << 14
 """Number of consecutive entries of a ledger that have the same shuffle key."""
@@ -195,3 +198,48 @@ def ledgers_of(rows: pa.Table, owner: str, number: str) -> pa.Table:
         LEDGERS,
         {"stream": stream, "owner_id": owners, "produces": produces, "ledger": ledger, "number": first},
     )
+
+
+_MOST_KEY: Final = 1 << 62
+"""Upper limit of keys. Very large ids would leave too few bits for the frame numbers, so ranks replace the ids."""
+
+
+@dataclass(slots=True)
+class Intervals:
+    """Values that apply to (stream, id) from a frame number until the next row with the same key.
+
+    Rows are unordered.
+    """
+
+    stream: Longs
+    id: Longs
+    number: Longs
+    """The first frame to which the row applies."""
+
+    def find(self, stream: Longs, id: Longs, number: Longs) -> Longs:  # noqa: A002
+        """Return the row that applies to each (stream, id) at its frame; -1 if none."""
+        known = len(self.stream)
+        if not known or not len(stream):
+            return np.full(len(stream), -1, np.int64)
+        owner = joint_key((np.concatenate([self.stream, stream]), np.concatenate([self.id, id])))
+        when = np.concatenate([self.number, number])
+        room = int(when.max()) + 2
+        if int(owner.max()) >= _MOST_KEY // room:
+            owner, _ = dense(owner)
+        key = owner * room + when + 1
+        order = np.argsort(key[:known], kind="stable")
+        at = np.searchsorted(key[:known][order], key[known:], side="right") - 1
+        found = order[np.maximum(at, 0)]
+        good = (at >= 0) & (owner[:known][found] == owner[known:])
+        return np.where(good, found, -1)
+
+    def until(self) -> Longs:
+        """Return, for each row, the frame number from which the next row with the same key applies."""
+        size = len(self.stream)
+        found = np.full(size, np.iinfo(np.int64).max, np.int64)
+        if size:
+            owner = joint_key((self.stream, self.id))
+            order = np.lexsort((self.number, owner))
+            same = owner[order][1:] == owner[order][:-1]
+            found[order[:-1][same]] = self.number[order[1:][same]]
+        return found

@@ -20,8 +20,8 @@ from dataclasses import astuple
 from typing import Any
 
 from pcli.codec.capture.frames import Stream
-from pcli.spark.columnar.lifecycles.interval_join import Intervals
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.row_operations import Intervals
 
 __all__ = ["has_later_gaps", "settled_facts", "subscriptions_by_topic"]
 

@@ -18,11 +18,11 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.spark.columnar.frame_columns import RESYNC, Frames, Longs
 from pcli.spark.columnar.lifecycles.forwarded_frames import ForwardedFrames
+from pcli.spark.columnar.lifecycles.pairs_across_splits import unpaired_acks
 from pcli.spark.columnar.lifecycles.partial_tables import EVENTS, Partials
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, order_of
 from pcli.spark.columnar.lifecycles.split_deliveries import SplitDeliveries
 from pcli.spark.columnar.lifecycles.split_sends import SplitSends
-from pcli.spark.columnar.lifecycles.unpaired_acks import unpaired_acks
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 __all__ = ["BEGINS", "MAY_BEGIN", "PROOF_FRAMES", "SEARCHED", "Events", "SplitAggregator"]

@@ -28,6 +28,7 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Frames, Longs
+from pcli.spark.columnar.lifecycles.arrow_columns import longs
 from pcli.spark.columnar.lifecycles.partial_tables import CONSUMED, CUMULATIVE, LABELS
 from pcli.spark.columnar.lifecycles.row_operations import (
     group_starts,
@@ -203,7 +204,7 @@ def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
     """Return the delivery of each ACK, then of each redelivery request; -1 if it is not the first after a delivery."""
     tables = (delivered, acked, nacked)
     key = joint_key(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
-    number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])
+    number = np.concatenate([longs(delivered, "delivered_number"), longs(acked, "number"), longs(nacked, "number")])
     order = order_of(number)
     order = order.take(order_of(key.take(order)))
     key = key.take(order)
@@ -219,18 +220,13 @@ def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
     return found
 
 
-def _number(table: pa.Table, name: str = "number") -> Longs:
-    values: Longs = table.column(name).to_numpy()
-    return values
-
-
 def _attach(delivered: pa.Table, requests: pa.Table, owner: Longs, word: str) -> pa.Table:
     """Return the deliveries with the ACKs or requests written into their rows."""
     at = np.flatnonzero(owner >= 0)
     rows = owner[at]
     for name, source in ((f"{word}_number", "number"), (f"{word}_ns", "time_ns")):
         values = np.full(len(delivered), -1, np.int64)
-        values[rows] = _number(requests, source).take(at)
+        values[rows] = longs(requests, source).take(at)
         delivered = delivered.set_column(CONSUMED.get_field_index(name), CONSUMED.field(name), pa.array(values))
     if word == "acked" and requests.column("ack").null_count < len(requests):
         places = np.full(len(delivered), -1, np.int64)

@@ -5,7 +5,7 @@ Rules of this file
    id, the SEND precedes the receipt, the columns contain both completely, and no command opens or closes the producer
    in between.
 2. Pairs are matched in each window, then among the frames that are unpaired after all windows of the split. The
-   remaining SENDs and receipts are rows of ``halves``, and unpaired_sends.py pairs them across splits.
+   remaining SENDs and receipts are rows of ``halves``, and pairs_across_splits.py pairs them across splits.
 3. If the columns do not contain a frame completely, it is forwarded as bytes: chunks, transactions, SEND_ERRORs,
    duplicates (-1:-1), truncated frames.
 4. The SENDs of each producer in each window are summarized (``sessions``) to find resends in other splits. SENDs that
@@ -22,10 +22,10 @@ import pyarrow as pa
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
-from pcli.spark.columnar.lifecycles.interval_join import Intervals
-from pcli.spark.columnar.lifecycles.pairable_ranges import unpaired_rows
-from pcli.spark.columnar.lifecycles.partial_tables import PUBLISHED, SESSIONS, UNPAIRED_KINDS
+from pcli.spark.columnar.lifecycles.pairs_across_splits import join_pairs, unpaired_sends
+from pcli.spark.columnar.lifecycles.partial_tables import PUBLISHED, SESSIONS
 from pcli.spark.columnar.lifecycles.row_operations import (
+    Intervals,
     group_starts,
     joint_key,
     ledgers_of,
@@ -35,7 +35,7 @@ from pcli.spark.columnar.lifecycles.row_operations import (
     table_of,
 )
 
-__all__ = ["SplitSends", "join_pairs"]
+__all__ = ["SplitSends"]
 
 _SEND: Final = BY_NAME["SEND"].number
 _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
@@ -133,7 +133,7 @@ class SplitSends:
             paired,
             pa.concat_tables([sends, receipts]),
             pa.concat_tables([SESSIONS.empty_table(), *self._sessions, _repeated(left, key, kinds)]),
-            pa.concat_tables([_unpaired(sends, "SEND"), _unpaired(receipts, "SEND_RECEIPT")]),
+            unpaired_sends(sends, receipts),
             ledgers_of(paired, "producer_id", "sent_number"),
         )
 
@@ -190,14 +190,6 @@ def _within_sessions(
     return sent[good], received[good], np.sort(np.concatenate([left, sent[~good], received[~good]]))
 
 
-def join_pairs(rows: pa.Table, sent: Longs, received: Longs) -> pa.Table:
-    """Return the rows of SENDs and the rows of their receipts as one row of PUBLISHED for each pair."""
-    requests, answers = rows.take(pa.array(sent)).select(PUBLISHED.names), rows.take(pa.array(received))
-    for name in ("ledger", "entry", "place", "receipt_number", "receipt_ns"):
-        requests = requests.set_column(PUBLISHED.get_field_index(name), PUBLISHED.field(name), answers.column(name))
-    return requests.cast(PUBLISHED)
-
-
 _ABSENT: Final = {
     _REQUEST: ("ledger", "entry", "receipt_number", "receipt_ns"),
     _RESPONSE: ("highest", "sent_number", "sent_ns"),
@@ -212,12 +204,6 @@ def _half(left: pa.Table, rows: Longs, kind: int) -> pa.Table:
         missing = pa.array(np.full(len(rows), -1, np.int64))
         table = table.set_column(PUBLISHED.get_field_index(name), PUBLISHED.field(name), missing)
     return table.cast(PUBLISHED)
-
-
-def _unpaired(rows: pa.Table, kind: str) -> pa.Table:
-    names = ("stream", "producer_id", "sequence", "highest")
-    stream, owner, sequence, highest = (rows.column(name).to_numpy() for name in names)
-    return unpaired_rows(UNPAIRED_KINDS[kind], stream, owner, sequence, np.maximum(sequence, highest))
 
 
 def _repeated(left: pa.Table, key: Longs, kinds: Longs) -> pa.Table:

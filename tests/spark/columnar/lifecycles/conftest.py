@@ -32,20 +32,22 @@ from pcli.spark.columnar.lifecycles.cumulative_acks import (
 )
 from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
 from pcli.spark.columnar.lifecycles.messages_of_driver import messages_of_driver, questions_of
+from pcli.spark.columnar.lifecycles.pairs_across_splits import (
+    ack_ranges,
+    frames_of_acks,
+    pair_acks,
+    pair_sends,
+    requests_of_bytes,
+    send_ranges,
+    sends_outside,
+    separate_requests,
+)
 from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering, concat_partials, renumber_table
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.resend_candidates import separate_candidates
 from pcli.spark.columnar.lifecycles.resent_messages import resolve_sends
 from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
 from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
-from pcli.spark.columnar.lifecycles.unpaired_acks import (
-    ack_ranges,
-    frames_of_acks,
-    pair_acks,
-    requests_of_bytes,
-    separate_requests,
-)
-from pcli.spark.columnar.lifecycles.unpaired_sends import pair_sends, send_ranges
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 
@@ -111,7 +113,7 @@ class Bulk:
         ranges = send_ranges(self.small.unpaired)
         paired = pair_sends(ranges.inside(self.small.halves), self.facts)
         self.facts.resend_candidates += paired.ambiguous
-        sent = pa.concat_tables([self.small.published, ranges.sends_outside(self.small.halves), paired.published])
+        sent = pa.concat_tables([self.small.published, sends_outside(ranges, self.small.halves), paired.published])
         published = separate_candidates(sent, self.facts)[0]
         self.back = separate_candidates(pa.concat_tables([self.small.published, self.small.halves]), self.facts)[1]
         self.resolved = resolve_sends(self.small, self.back, self.facts, recording.streams)

@@ -18,10 +18,9 @@ from pcli.spark.columnar.lifecycles.cumulative_acks import (
     summarize_acks,
 )
 from pcli.spark.columnar.lifecycles.entry_history import cumulative_ack_events
-from pcli.spark.columnar.lifecycles.interval_join import Intervals
 from pcli.spark.columnar.lifecycles.partial_tables import CUMULATIVE
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Session
-from pcli.spark.columnar.lifecycles.row_operations import blocks_of
+from pcli.spark.columnar.lifecycles.row_operations import Intervals, blocks_of
 
 LONGEST = (1 << 63) - 1
 FAR = st.sampled_from([1 << 40, (1 << 40) + 1, 1 << 62, LONGEST - 1, LONGEST])

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.spark.columnar.lifecycles.interval_join import Intervals
 from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering, renumber_table
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS
+from pcli.spark.columnar.lifecycles.row_operations import Intervals
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=40))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from pcli.spark.columnar.lifecycles.entry_history import Delivery, EntryAtSubscription
-from pcli.spark.columnar.lifecycles.interval_join import Intervals
 from pcli.spark.columnar.lifecycles.recording_facts import (
     ConnectionGaps,
     RecordingFacts,
     SubscriptionEvidence,
     TopicEvidence,
 )
+from pcli.spark.columnar.lifecycles.row_operations import Intervals
 from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory, add_evidence
 
 NONE = np.zeros(0, np.int64)
