@@ -134,16 +134,16 @@ class ConnectEngine:
             yield
             return
 
-        def look(stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        def on_stages(stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
             completed = sum(stage.num_completed_tasks for stage in stages or ())
             report(Progress(what, min(completed, tasks), inflight_tasks, tasks, 0, 0))
 
         report(Progress(what, 0, 0, tasks, 0, 0))
-        self._spark.registerProgressHandler(look)
+        self._spark.registerProgressHandler(on_stages)
         try:
             yield
         finally:
-            self._spark.removeProgressHandler(look)
+            self._spark.removeProgressHandler(on_stages)
         report(Progress(what, tasks, 0, tasks, 0, 0))
 
 

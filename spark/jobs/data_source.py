@@ -34,7 +34,7 @@ from pcli.codec.errors import LocalError
 from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.fields.frame_table import FRAMES, frame_rows
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading.capture_reader import Reader
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording, plan
 from pcli.spark.input.splits import Split
@@ -117,7 +117,7 @@ def _refused(path: str, reason: str) -> LocalError:
 
 def _frames(recording: Recording, key_log: bytes, *, lenient: bool) -> Iterator[pa.RecordBatch]:
     request = Request((), "", key_log=key_log)
-    reader, number = Reader(request.reading), 1
+    reader, number = WindowReader(request.reading), 1
     for entry in recording.parts:
         reader.begin_file()
         whole = Split(entry.cluster, entry.found.path, entry.found.where, entry.part, entry.part, 0, -1)

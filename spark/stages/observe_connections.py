@@ -247,8 +247,8 @@ def _join(staging: Staging, facts: Shared[_Facts], bucket: int, rows: Iterator[t
     known = facts.value
     if known.keeps:
         return _observe_further(staging, known, bucket, rows)
-    look = observe_links if bucket in known.divided else observe
-    return _Result(look((batch for _, batch in rows), known.recording, cluster=known.cluster), bucket, "")
+    observe_part = observe_links if bucket in known.divided else observe
+    return _Result(observe_part((batch for _, batch in rows), known.recording, cluster=known.cluster), bucket, "")
 
 
 def _observe_further(

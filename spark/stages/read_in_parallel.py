@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pcli.codec.capture.frames import Note
-from pcli.spark.columnar.reading.capture_reader import Reader
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.split_merge.connection_chains import (
     ChainResult,
     Context,
@@ -95,7 +95,7 @@ def read_in_parallel(
     splits, scanned = _scan_all(recording, partial(_scan, request, required, staging), engine, first=carried is None)
     if any(one.secrets for one in scanned):
         return None
-    start = Checkpoint(Counters(), Reader(request.reading).state(), {}, {}) if carried is None else carried
+    start = Checkpoint(Counters(), WindowReader(request.reading).fast, {}, {}) if carried is None else carried
     earlier = earlier_packets(start.reader, start.counters.frames, start.streams)
     edges = [one.edges for one in scanned]
     kept = [sum(split.part < count for split in splits) for count in keeps.counts]

@@ -18,13 +18,14 @@ from typing import Final
 
 import numpy as np
 
+from pcli.codec.capture import fast_path
 from pcli.codec.capture.flows import SNIFF, Connection
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.packets import Secrets
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.frame_columns import Longs, Places
-from pcli.spark.columnar.reading.capture_reader import Reader, State
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording
@@ -74,7 +75,7 @@ class Checkpoint:
     """The state after a file. It contains objects that the reader changes: pickle it before reading continues."""
 
     counters: Counters
-    reader: State
+    reader: fast_path.Reader
     streams: dict[int, Stream]
     """All connections by number."""
     times: dict[int, int]
@@ -82,7 +83,7 @@ class Checkpoint:
 
     def decrypts(self) -> bool:
         """Return whether a connection is being decrypted."""
-        return any(connection.tls is not None for connection in self.reader.fast.tcp.table.living)
+        return any(connection.tls is not None for connection in self.reader.tcp.table.living)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class _InOrder:
         before: int,
     ) -> None:
         self._recording, self._request, self._wanted, self._keeper = recording, request, required, storage
-        self._reader = Reader(request.reading, None if carried is None else carried.reader)
+        self._reader = WindowReader(request.reading, None if carried is None else carried.reader)
         counters = Counters() if carried is None else carried.counters
         self._before = before
         self._out = ReadSplits(counters=counters)
@@ -179,7 +180,7 @@ class _InOrder:
             self._reader.begin_file()
             for item in self._items(entry.part):
                 if isinstance(item, Note):
-                    self._tell(item)
+                    self._add_file_note(item)
                     continue
                 if isinstance(item, Secrets):
                     self._reader.add_secrets([item])
@@ -191,7 +192,7 @@ class _InOrder:
                     out.splits.append(self._parser.finish())
                     self._parser = self._next(entry.part)
             for note in self._reader.unread(entry.found.path):
-                self._tell(note)
+                self._add_file_note(note)
             out.splits.append(self._parser.finish())
             out.counters.parts += 1
             if out.counters.parts in keeps.counts:
@@ -207,7 +208,7 @@ class _InOrder:
         packets = {counters.packets: None} | noted_packets(self._reader.tcp.table.living)
         times = {packet: self._time_of(packet) if time_ns is None else time_ns for packet, time_ns in packets.items()}
         known = {packet: time_ns for packet, time_ns in times.items() if time_ns is not None}
-        return Checkpoint(counters, self._reader.state(), self._reader.streams, known)
+        return Checkpoint(counters, self._reader.fast, self._reader.streams, known)
 
     def _items(self, part: int) -> Iterator[Records | Secrets | Note]:
         """Yield the windows of a file, its secrets, and the notes about it."""
@@ -263,7 +264,7 @@ class _InOrder:
                 return int(times[packet - first])
         return self._earlier_times.get(packet)
 
-    def _tell(self, note: Note) -> None:
+    def _add_file_note(self, note: Note) -> None:
         """Add a note about a file after its last packet."""
         counters = self._out.counters
         note = replace(note, packet=counters.packets)

@@ -82,7 +82,7 @@ def merge_bucket(
     consumers = consumers_of(consumed.combine_chunks(), facts)
     acks = acks_of_bucket(cumulative, facts, consumers.sub, consumers.ledger, consumers.entry)
     facts = replace(facts, cumulative_acks=acks)
-    stories = messages_of_non_persistent_topics(producers, consumers, resolved, facts, cluster)
+    non_persistent = messages_of_non_persistent_topics(producers, consumers, resolved, facts, cluster)
     producers, consumers = producers.of_persistent_topics(), consumers.of_persistent_topics()
     idless = pc.less(resolved.column("ledger"), 0)
     idless_resolved = resolved.filter(
@@ -95,7 +95,7 @@ def merge_bucket(
     found = [(one, needs_later_acks(one, facts)) for one in groups.unusual()]
     unusual = [message_of(one, facts, cluster) for one, later in found if not later]
     rest = pa.concat_tables(
-        pa.Table.from_pylist(add_evidence(some, facts), MESSAGES) for some in chain([stories], lost, [unusual])
+        pa.Table.from_pylist(add_evidence(some, facts), MESSAGES) for some in chain([non_persistent], lost, [unusual])
     )
     table = merge_in_order(build_table(usual, facts, cluster), rest)
     left = [one for one, later in found if later]
@@ -192,7 +192,7 @@ class _MessageGroups:
         group, sub = self._of_consumers.take(pairs.first), code.take(pairs.first)
         early = (acked >= 0) & (delivered >= 0) & (consumers.acked[acked] < consumers.delivered[delivered])
         failed = (acked >= 0) & np.isin(consumers.acked[acked], list(facts.failed_acks)) if facts.failed_acks else early
-        again = np.full(len(begins), -1, np.int64)
+        second = np.full(len(begins), -1, np.int64)
         some = np.flatnonzero((deliveries == 2) & (nacks == 1) & (acks <= 1) & ~failed)
         if len(some):
             places = ranges(begins[some], np.append(begins, len(order))[some + 1])
@@ -200,13 +200,13 @@ class _MessageGroups:
             both = order[places].reshape(-1, 2)
             both = np.take_along_axis(both, np.argsort(consumers.delivered[both], axis=1), axis=1)
             good = self._redelivered(both, acked[some], facts)
-            again[some[good]], delivered[some[good]] = both[good, 1], both[good, 0]
-        twice = again >= 0
+            second[some[good]], delivered[some[good]] = both[good, 1], both[good, 0]
+        twice = second >= 0
         odd = (deliveries > 1) | (nacks > 0) | ((acks > 1) & (deliveries > 0)) | early | failed
         self.odd[group[odd & ~twice]] = True
         kept = np.flatnonzero((deliveries == 1) | twice)
         none = np.full(len(kept), -1, np.int64)
-        usual = UsualMessages(group[kept], delivered[kept], acked[kept], none, none.copy(), again[kept])
+        usual = UsualMessages(group[kept], delivered[kept], acked[kept], none, none.copy(), second[kept])
         self._apply_cumulative_acks(usual, subs, sub[kept], facts)
         return usual
 

@@ -171,9 +171,9 @@ def _end(sub: EntryAtSubscription, one: Event) -> None:
         if txn != one.txn:
             kept.append(ack)
         elif one.end.commit and delivery is not None:
-            again = delivery is not sub.deliveries[-1]
-            _ack(sub, one, (bits, time_ns, kind), effective=not again)
-            if again and delivery.acked_ns < 0:
+            earlier = delivery is not sub.deliveries[-1]
+            _ack(sub, one, (bits, time_ns, kind), effective=not earlier)
+            if earlier and delivery.acked_ns < 0:
                 delivery.acked_ns, delivery.ack_type = time_ns, kind
         elif delivery is not None and delivery.aborted_number < 0:
             delivery.aborted_number = one.number

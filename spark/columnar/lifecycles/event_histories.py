@@ -329,10 +329,10 @@ def messages_of_non_persistent_topics(
 
 
 def _history(parts: MessageRows, facts: RecordingFacts, cluster: str) -> MessageHistory:
-    story = message_of(parts, facts, cluster)
-    row = story.row
+    history = message_of(parts, facts, cluster)
+    row = history.row
     row["ledger"] = row["entry"] = None
     row["state"] = "non_persistent"
     for one in row["deliveries"]:
         one["unacked"] = None
-    return story
+    return history

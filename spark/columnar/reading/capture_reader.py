@@ -11,7 +11,6 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from pcli.codec.capture import fast_path
@@ -30,7 +29,7 @@ from pcli.spark.columnar.reading.tcp_segments import read_segments
 from pcli.spark.columnar.reading.window_decoder import WindowDecoder
 from pcli.spark.columnar.reading.window_frames import Notes, WindowFrames
 
-__all__ = ["DEFAULT", "SMALL", "Reader", "State", "new_tcp"]
+__all__ = ["DEFAULT", "SMALL", "WindowReader", "new_tcp"]
 
 DEFAULT: Final = ReadOptions(ends=True)
 
@@ -38,23 +37,16 @@ SMALL: Final = 32
 """Minimum number of packets in a window that are processed together."""
 
 
-@dataclass(slots=True)
-class State:
-    """All open connections and the counters. The reader changes these objects: pickle them before you continue."""
-
-    fast: fast_path.Reader
-    """The reader of the object path (`codec.capture`), with its tables."""
-
-
-class Reader:
+class WindowReader:
     """A reader of one recording that converts windows, in order, to frame positions."""
 
     def __init__(
-        self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: TcpReassembly | None = None
+        self, options: ReadOptions = DEFAULT, carried: fast_path.Reader | None = None, tcp: TcpReassembly | None = None
     ) -> None:
-        """``carried`` is the state to continue from, including the options. ``tcp`` contains the connections to use."""
-        self.fast = _new_connections(tcp or new_tcp(options), options) if carried is None else carried.fast
-        """The reader of the object path."""
+        """``carried`` is `fast` of the reader to continue, with its options. ``tcp`` contains connections to use."""
+        self.fast = _new_connections(tcp or new_tcp(options), options) if carried is None else carried
+        """The reader of the object path, with all open connections: the state that the next window needs. Pickle it
+        before you continue."""
         if carried is not None:
             self.tcp.extractor.key_log.add(options.key_log)
         self.notes: Notes = []
@@ -124,10 +116,6 @@ class Reader:
         found.collect(self.tcp, self.fast.packet, self.tcp.table.count)
         return self._places(found)
 
-    def state(self) -> State:
-        """Return the state that the next window needs."""
-        return State(self.fast)
-
     def _one_by_one(self, records: Records, past: RecentSegments, found: WindowFrames) -> None:
         for index in range(len(records)):
             past.turn, streams = index, self.tcp.table.count
@@ -143,7 +131,7 @@ class Reader:
 
 
 def new_tcp(options: ReadOptions) -> TcpReassembly:
-    """Return the connections for a new `Reader`, together with the objects that they need."""
+    """Return the connections for a new `WindowReader`, together with the objects that they need."""
     output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = True
     extractor = FrameExtractor(output, classifier, KeyLog(options.key_log))

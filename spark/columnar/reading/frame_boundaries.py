@@ -21,7 +21,7 @@ from pcli.spark.columnar.reading.joined_bytes import Joined
 from pcli.spark.columnar.reading.length_prefixes import unusual, unusual_open, walk
 from pcli.spark.columnar.reading.resync_checks import may_begin, plausible, within_budget
 
-__all__ = ["FrameBoundaries", "cut", "look"]
+__all__ = ["FrameBoundaries", "cut", "first_unusual_packets"]
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
     return found
 
 
-def look(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> dict[Conversation, int]:
+def first_unusual_packets(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> dict[Conversation, int]:
     """Return the lanes with unusual frames, each with the packet in which its first unusual frame begins."""
     wrong: dict[Conversation, int] = {}
     for owner, place in [*_unusual(pool, joined, frames), *_unusual_open(pool, joined, frames)]:

@@ -19,7 +19,7 @@ from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import IGNORE, SLOW, Direction
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.reading.direction_packets import Conversation, Traffic
-from pcli.spark.columnar.reading.frame_boundaries import FrameBoundaries, cut, look
+from pcli.spark.columnar.reading.frame_boundaries import FrameBoundaries, cut, first_unusual_packets
 from pcli.spark.columnar.reading.joined_bytes import Joined, Joiner, Stretch
 from pcli.spark.columnar.reading.length_prefixes import missing
 from pcli.spark.columnar.reading.packet_records import Records
@@ -78,7 +78,7 @@ class InOrderRuns:
         joined = self._joiner.join(stretches)
         pool = self._found.pool
         frames = cut(pool, joined)
-        wrong = look(pool, joined, frames)
+        wrong = first_unusual_packets(pool, joined, frames)
         if len(wrong) == len({one.conversation for one in stretches}):
             del pool[before:]
             return wrong

@@ -77,7 +77,7 @@ class WindowDecoder:
         traffic = Traffic(self._segments)
         if self._limit_is_near(traffic):
             for index in range(len(self._records)):
-                self._ring(index)
+                self._fire_timers(index)
                 self._single(index)
             return
         runs = InOrderRuns(self._records, self._segments, traffic, self._found, self._recent, self._base)
@@ -90,7 +90,7 @@ class WindowDecoder:
         heapify(waiting)
         while waiting:
             index, number = waiting[0]
-            self._ring(index)
+            self._fire_timers(index)
             conversation = traffic.conversations[number]
             if index < conversation.until or not self._together([conversation], traffic, runs, index, LATER):
                 self._single(index)
@@ -100,7 +100,7 @@ class WindowDecoder:
                 heapreplace(waiting, (following, number))
             else:
                 heappop(waiting)
-        self._ring(len(self._records) - 1)
+        self._fire_timers(len(self._records) - 1)
 
     def _limit_is_near(self, traffic: Traffic) -> bool:
         """Return whether the limit on open connections could be reached in this window."""
@@ -109,7 +109,7 @@ class WindowDecoder:
 
     # -- one by one ------------------------------------------------------------------------------------------------
 
-    def _ring(self, index: int) -> None:
+    def _fire_timers(self, index: int) -> None:
         """Before a packet is processed, fire the timers that are due up to this packet."""
         table = self._tcp.table
         while (due := max(table.timer - self._base, self._tick + 1)) <= index:

@@ -4,11 +4,11 @@
    boundaries are not known yet (`held_packets`), or resynchronizes and records its assumption (`resync_certainty`).
 2. `chain` follows one connection through all splits that contain it. It replays the held packets (`packet_replay`) on
    the state at the end of the previous split, and compares the result with the state that the split assumed
-   (`connection_state`). If they agree, the rows of the split are valid. If they do not agree, the split is read again
+   (`boundary_states`). If they agree, the rows of the split are valid. If they do not agree, the split is read again
    for this connection from the correct state (`reread_split`).
 3. When no connection needs a second reading, `merge_splits` assigns the numbers of the whole capture (`merge`,
    `merge_results`).
-4. The splits may continue the state of a `Reader`, and a `Reader` may continue the state after any split
+4. The splits may continue the state of a `WindowReader`, and a `WindowReader` may continue the state after any split
    (`reader_state`).
 
 The result can differ from the result of one reader in four respects: which connections are dropped when there are more

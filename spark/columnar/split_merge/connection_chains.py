@@ -19,7 +19,7 @@ from pcli.codec.capture.flows import Connection
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.recent_packets import HISTORY
-from pcli.spark.columnar.split_merge.connection_state import (
+from pcli.spark.columnar.split_merge.boundary_states import (
     apply_true_state,
     direction_of,
     is_skipped,
@@ -297,7 +297,7 @@ class _Step:
             recent = []
         recent += [(ordinal + self._fed, key, at + slide[key], data) for ordinal, key, at, data in span.recent]
         times = [one.shifted_by(self._base) for one in span.ready]
-        return CarriedState(end, recent, self._next, times, span.alarmed + self._base)
+        return CarriedState(end, recent, self._next, times, span.timer_set_at + self._base)
 
     def _stand(self, number: int, rows: int, true: Connection, assumed: Connection) -> None:
         """Add the held connection to the valid connections."""

@@ -93,7 +93,7 @@ class DeferredEndsOutput(Output):
         if connection.ended is not None:
             self.open[connection], self._ended[connection] = times, connection.ended
 
-    def look(self, connection: Connection, packet: int) -> None:
+    def record_intervals(self, connection: Connection, packet: int) -> None:
         """Record whether the end of a finished connection could be reported at this packet or later."""
         self._replaced(connection)
         if connection.ended is None:
@@ -155,30 +155,30 @@ class DeferredEndsTcp(TcpReassembly):
         assert isinstance(extractor.output, DeferredEndsOutput)
         super().__init__(extractor.output, extractor, classifier, limit)
         self.deferred = extractor.output
-        self.alarmed: dict[Connection, int] = {}
+        self.timers_set_at: dict[Connection, int] = {}
         """The packet at which the timer of each connection was set. If timers fire at the same time, the timer that was
         set first fires first."""
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
         """Process a segment in the general way."""
         super().segment(segment, packet, time_ns)
-        self.look(packet)
+        self.record_intervals(packet)
 
     def run_timers(self, packet: int) -> None:
         """Process a timer that is due at this packet."""
         super().run_timers(packet)
-        self.look(packet)
+        self.record_intervals(packet)
 
-    def look(self, packet: int) -> None:
+    def record_intervals(self, packet: int) -> None:
         """Record which ends could be reported at this packet or later."""
         for connection in self.closing:
-            self.deferred.look(connection, packet)
+            self.deferred.record_intervals(connection, packet)
 
     def _set_timer(self, connection: Connection, packet: int) -> None:
         before = connection.timer
         super()._set_timer(connection, packet)
         if connection.timer != before:
-            self.alarmed[connection] = packet
+            self.timers_set_at[connection] = packet
 
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
         closing = self.closing

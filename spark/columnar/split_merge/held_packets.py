@@ -106,7 +106,7 @@ class _Side:
             self.next = self.next + size & _MASK
         return ahead == 0
 
-    def look(self, limit: int) -> bool:
+    def boundary_known(self, limit: int) -> bool:
         """Return whether the next frame boundary is known.
 
         If there is no data, the boundary is at the current position.
@@ -165,7 +165,7 @@ class HeldConnection:
             return False
         # A direction without data is at a frame boundary, or in a frame that continues in its next packet.
         enough = any if len(self.held) >= _QUIET else all
-        return enough(side.run for side in sides) and all(side.look(limit) for side in sides)
+        return enough(side.run for side in sides) and all(side.boundary_known(limit) for side in sides)
 
     def _give_up(self) -> None:
         self.given_up = True

@@ -20,7 +20,7 @@ from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.recent_packets import HISTORY, Entry, History
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import FIN, RST, SYN, Segment
-from pcli.spark.columnar.split_merge.connection_state import direction_of
+from pcli.spark.columnar.split_merge.boundary_states import direction_of
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import DeferredEndsOutput, DeferredEndsTcp, ReportInterval
 from pcli.spark.columnar.split_merge.held_packets import HeldSegment, segment_of
 from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra
@@ -29,7 +29,7 @@ from pcli.spark.columnar.split_merge.split_reader import Recent
 
 __all__ = ["END", "LAST", "CarriedState", "Replay", "replay_held"]
 
-_RING: Final = -1
+_TIMERS: Final = -1
 LAST: Final = 1 << 59
 END: Final = 1 << 60
 """Places of items within a turn: from timers, from the end of a file, and from the end of the recording."""
@@ -47,7 +47,7 @@ class CarriedState:
     """The last processed packet. Timers up to this packet have been triggered."""
     ready: list[ReportInterval] = field(default_factory=list)
     """Intervals in which the end of the connection could have been reported (`deferred_tcp_ends`)."""
-    alarmed: int = 0
+    timer_set_at: int = 0
     """The packet at which the connection's timer was set."""
 
 
@@ -120,7 +120,7 @@ class Replay:
         if connection.timer >= 0:
             due, connection.timer = connection.timer, -1
             table.set_timer(connection, due, carried.packet)
-            self._tcp.alarmed[connection] = carried.alarmed
+            self._tcp.timers_set_at[connection] = carried.timer_set_at
 
     def carried(self) -> CarriedState:
         """Return the final state; the replay cannot be used afterwards."""
@@ -132,8 +132,9 @@ class Replay:
         ]
         if self.connection is None:
             return CarriedState(None, recent, self._packet)
-        ready, alarmed = self._output.open.get(self.connection, []), self._tcp.alarmed.get(self.connection, 0)
-        return CarriedState(self.connection, recent, self._packet, ready, alarmed)
+        ready = self._output.open.get(self.connection, [])
+        set_at = self._tcp.timers_set_at.get(self.connection, 0)
+        return CarriedState(self.connection, recent, self._packet, ready, set_at)
 
     def _key(self, direction: Direction) -> bytes:
         keys = direction.connection.keys
@@ -194,9 +195,9 @@ class Replay:
         """Before a packet is processed, trigger the timers that are due up to this packet."""
         table = self._tcp.table
         while (timer := max(table.timer, self._packet + 1)) <= packet:
-            ticket = self._tcp.alarmed.get(self.connection, 0) if self.connection is not None else 0
+            ticket = self._tcp.timers_set_at.get(self.connection, 0) if self.connection is not None else 0
             self._tcp.run_timers(timer)
-            self._collect(timer, _RING, ticket=ticket)
+            self._collect(timer, _TIMERS, ticket=ticket)
         self._packet = max(self._packet, packet - 1)
 
     def _collect_own(self, packet: int) -> None:

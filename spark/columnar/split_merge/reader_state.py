@@ -14,15 +14,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 
+from pcli.codec.capture import fast_path
 from pcli.codec.capture.flows import IGNORE, SLOW, Connection
 from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.recent_packets import Entry
 from pcli.codec.capture.streams import TcpReassembly
-from pcli.spark.columnar.reading.capture_reader import Reader, State
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.recent_segments import RecentSegments
+from pcli.spark.columnar.split_merge.boundary_states import direction_of
 from pcli.spark.columnar.split_merge.connection_chains import EarlierPackets
-from pcli.spark.columnar.split_merge.connection_state import direction_of
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import DeferredEndsOutput, first_start
 from pcli.spark.columnar.split_merge.packet_replay import CarriedState
 from pcli.spark.columnar.split_merge.split_reader import Recent, key_of, recent_of
@@ -30,13 +31,13 @@ from pcli.spark.columnar.split_merge.split_reader import Recent, key_of, recent_
 __all__ = ["earlier_packets", "reader_state"]
 
 
-def earlier_packets(state: State, frames: int, streams: Mapping[int, Stream]) -> EarlierPackets:
+def earlier_packets(state: fast_path.Reader, frames: int, streams: Mapping[int, Stream]) -> EarlierPackets:
     """Return the packets that a reader has read, for `chain` and `merge_splits`.
 
     ``frames`` is the number of frames so far, and ``streams`` contains all connections so far. Their numbers are
     replaced: the states cannot be used by a reader afterwards.
     """
-    tcp, packets, history = state.fast.tcp, state.fast.packet, state.fast.tcp.history
+    tcp, packets, history = state.tcp, state.packet, state.tcp.history
     assert isinstance(history, RecentSegments)
     recent: dict[bytes, list[Recent]] = {}
     for one in recent_of(history, tcp.table):
@@ -48,22 +49,22 @@ def earlier_packets(state: State, frames: int, streams: Mapping[int, Stream]) ->
         connection.stream.number = connection.stream.opening[0]
         ends = DeferredEndsOutput()
         if connection in tcp.closing:
-            ends.look(connection, packets + 1)
-        ready, alarmed = ends.open.get(connection, []), -timers.get(connection, 0)
-        connections[key] = pickle.dumps(CarriedState(connection, recent.get(key, []), packets, ready, alarmed))
+            ends.record_intervals(connection, packets + 1)
+        ready, timer_set_at = ends.open.get(connection, []), -timers.get(connection, 0)
+        connections[key] = pickle.dumps(CarriedState(connection, recent.get(key, []), packets, ready, timer_set_at))
     born = {stream.opening[0]: stream for stream in streams.values()}
     return EarlierPackets(packets, history.fed, frames, born, connections)
 
 
 def reader_state(
     options: ReadOptions, connections: Iterable[CarriedState], starts: Sequence[int], packets: int, fed: int
-) -> State:
+) -> fast_path.Reader:
     """Return the state of a reader that has read ``packets`` packets, of which ``fed`` contain data.
 
     ``connections`` contains the connections, with the numbers of the recording. ``starts`` contains the first packet of
     every connection so far, in ascending order.
     """
-    reader = Reader(options)
+    reader = WindowReader(options)
     reader.packet, tcp = packets, reader.tcp
     tcp.table.count = len(starts)
     recent: list[tuple[int, Entry]] = []
@@ -80,7 +81,7 @@ def reader_state(
     assert isinstance(tcp.history, RecentSegments)
     tcp.history.restore(fed, recent)
     _restore_closed(tcp, known, packets)
-    return reader.state()
+    return reader.fast
 
 
 def _restore_closed(tcp: TcpReassembly, known: Sequence[tuple[CarriedState, Connection]], packets: int) -> None:
@@ -90,7 +91,7 @@ def _restore_closed(tcp: TcpReassembly, known: Sequence[tuple[CarriedState, Conn
             tcp.table.retire(connection)
         elif connection.closing >= 0:
             tcp.closing[connection] = None
-    for _, connection in sorted(known, key=lambda pair: pair[0].alarmed):
+    for _, connection in sorted(known, key=lambda pair: pair[0].timer_set_at):
         if not connection.finished and connection.timer >= 0:
             due, connection.timer = connection.timer, -1
             tcp.table.set_timer(connection, due, packets)

@@ -29,7 +29,7 @@ from pcli.codec.capture.streams import signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment
 from pcli.codec.capture.unread_packets import UnreadPackets
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading.capture_reader import Reader
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
@@ -99,7 +99,7 @@ class ConnectionSpan:
     """The last of these connections at the end of the split, pickled; empty if the reader had removed it."""
     ready: list[ReportInterval] = field(default_factory=list)
     """The intervals in which the pending end of that connection could have been reported (`deferred_tcp_ends`)."""
-    alarmed: int = 0
+    timer_set_at: int = 0
     """The packet at which the timer of that connection was set."""
     recent: list[Recent] = field(default_factory=list)
     placed_events: list[PlacedEvent] = field(default_factory=list)
@@ -252,7 +252,7 @@ class EdgeTcp(DeferredEndsTcp):
             if direction is not None and direction.connection not in self._holds:
                 span.end = pickle.dumps(direction.connection)
                 span.ready = self.deferred.open.get(direction.connection, [])
-                span.alarmed = self.alarmed.get(direction.connection, 0)
+                span.timer_set_at = self.timers_set_at.get(direction.connection, 0)
         for entry in placed_events:
             if entry[2].stream is not None:
                 by_stream[entry[2].stream.number].placed_events.append(entry)
@@ -287,7 +287,7 @@ class EdgeReader:
         self._tcp = EdgeTcp(
             EdgeFrameExtractor(self._output, StreamClassifier(options.decode_as)), options.max_frame_size, first=first
         )
-        self._reader = Reader(options, tcp=self._tcp)
+        self._reader = WindowReader(options, tcp=self._tcp)
         self._rows: Counter[int] = Counter()
         self._placed = 0
         """Number of starts whose rows are known."""

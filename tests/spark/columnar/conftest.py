@@ -21,7 +21,7 @@ from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
-from pcli.spark.columnar.reading.capture_reader import Reader
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.packet_records import Records
 from tests.spark.columnar.read_windows import read_places, windows
 
@@ -160,13 +160,13 @@ def object_state(blob, options=OPTIONS):
 
 def column_state(blob, size, options=OPTIONS, handed_over: Callable[[], bool] = lambda: False):
     """Return the state of a columnar reader that is sometimes pickled and continued by another."""
-    reader = Reader(options)
+    reader = WindowReader(options)
     for name, source, _ in opened(files_of([blob])):
         for item in windows(name, source, size):
             if isinstance(item, Records):
                 reader.take(item)
                 if handed_over():
-                    reader = Reader(carried=pickle.loads(pickle.dumps(reader.state())))
+                    reader = WindowReader(carried=pickle.loads(pickle.dumps(reader.fast)))
     return state_of(reader.tcp)
 
 
@@ -334,11 +334,11 @@ def mutated(packets, dice, rate):
 
 def reader_of(state):
     """Return the reader to continue with; None for a new one."""
-    return Reader(OPTIONS) if state is None else Reader(carried=pickle.loads(state))
+    return WindowReader(OPTIONS) if state is None else WindowReader(carried=pickle.loads(state))
 
 
 def pickled(reader):
-    return pickle.dumps(reader.state())
+    return pickle.dumps(reader.fast)
 
 
 def taken(reader, blob):

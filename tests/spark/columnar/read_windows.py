@@ -12,7 +12,7 @@ from pcli.codec.capture.pcapng import MAGIC
 from pcli.codec.capture.reading import Files, ReadOptions, opened
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading.capture_reader import DEFAULT, Reader
+from pcli.spark.columnar.reading.capture_reader import DEFAULT, WindowReader
 from pcli.spark.columnar.reading.packet_records import Records, pcap_windows
 from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 from pcli.spark.columnar.reading.window_frames import Notes, WindowFrames
@@ -31,7 +31,7 @@ def windows(name: str, source: Source, size: int) -> Iterator[Records | Secrets 
 
 def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = 1 << 24) -> Iterator[tuple[Places, Notes]]:
     """Read whole recordings like `read_capture`, in windows of about ``size`` bytes. Stream ends are included."""
-    reader = Reader(options)
+    reader = WindowReader(options)
     for name, source, note in opened(files):
         reader.begin_file()
         if source is not None:

@@ -15,7 +15,7 @@ from pcli.codec.capture import NOTE_KINDS, PcapngWriter, ReadOptions, connection
 from pcli.codec.capture.packets import LEFT_OUT, Packet
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.reading import capture_reader, tcp_segments, window_decoder
-from pcli.spark.columnar.reading.capture_reader import Reader
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.window_frames import WindowFrames
 from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
 from tests.spark.columnar.read_windows import read_places
@@ -287,7 +287,7 @@ def test_packed_parts_and_one_that_is_none(both):
 
 def test_counters_of_a_reader(both):
     _, packets = both.wrapped(both.talk(random.Random(10), 300, connections=4), "ethernet")
-    reader = Reader()
+    reader = WindowReader()
     both.taken(reader, both.pcap(packets))
     assert sorted(reader.streams) == [0, 1, 2, 3]
     assert {stream.server[1] for stream in reader.streams.values()} == {6650}

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pcli.codec.capture import CapturedFrame, Note, Packet, PcapngWriter, ReadOptions, read_capture
+from pcli.codec.capture import CapturedFrame, Note, Packet, PcapngWriter, ReadOptions, fast_path, read_capture
 from pcli.codec.capture.frames import Stream, StreamEnd
 from pcli.codec.capture.reading import opened
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import push_send, push_send_receipt
 from pcli.spark.columnar.frame_columns import Places
-from pcli.spark.columnar.reading.capture_reader import Reader, State
+from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.split_merge.connection_chains import (
     ChainResult,
@@ -91,7 +91,7 @@ class Result:
     orders: int
     kept: int
     """Number of rows of the splits up to the state."""
-    state: State
+    state: fast_path.Reader
     """The state of a reader after these splits."""
 
 
@@ -194,11 +194,11 @@ def in_batches(batches: list[list[Piece]], chance: random.Random, options: ReadO
     """
     out: list[Row] = []
     ending: list[Row] = []
-    frames, data, streams = 0, pickle.dumps(Reader(options).state()), dict[int, Stream]()
+    frames, data, streams = 0, pickle.dumps(WindowReader(options).fast), dict[int, Stream]()
     for batch, following in zip(batches, [*batches[1:], []], strict=True):
-        state: State = pickle.loads(data)
+        state: fast_path.Reader = pickle.loads(data)
         if chance.random() < 0.5:
-            reader = Reader(options, state)
+            reader = WindowReader(options, state)
             reader.begin_file()
             rows = by_reader(reader, batch, frames)
             data, streams = pickle.dumps(reader.state()), streams | pickle.loads(pickle.dumps(reader.streams))
@@ -215,7 +215,7 @@ def in_batches(batches: list[list[Piece]], chance: random.Random, options: ReadO
     return out + ending
 
 
-def by_reader(reader: Reader, pieces: list[Piece], frames: int) -> list[Row]:
+def by_reader(reader: WindowReader, pieces: list[Piece], frames: int) -> list[Row]:
     rows: list[Row] = []
     for piece in pieces:
         for records in piece.records:
