@@ -215,9 +215,9 @@ def _captures(found: Plan, readings: Sequence[ReadRecording], changed: Mapping[s
         for split in reading.splits:
             counted.setdefault(where[split.part], ReadCounts()).add(split.counted)
             for event in split.placed_events:
-                if isinstance(event.item, Note) and event.item.kind == "file":
+                if isinstance(event.item, Note) and event.item.is_of_file:
                     notes[where[split.part]] = event.item
-    notes |= {where: Note("file", text) for where, text in changed.items()}
+    notes |= {where: Note.of_file(where, text) for where, text in changed.items()}
     return captures_table(found.entries, counted, notes, positions)
 
 

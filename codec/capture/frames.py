@@ -146,6 +146,21 @@ class Note:
     source: str = ""
     """The name of the input, for a note about a file."""
 
+    @classmethod
+    def of_file(cls, source: str, text: str, offset: int | None = None) -> Note:
+        """Return a note about a file that cannot be read beyond an offset, or at all."""
+        return cls("file", text, offset=offset, source=source)
+
+    @property
+    def is_of_file(self) -> bool:
+        """Whether a file cannot be read to its end."""
+        return self.kind == "file"
+
+    @property
+    def is_once_per_file(self) -> bool:
+        """Whether only the first such note about each file is reported."""
+        return self.kind == "snaplen"
+
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:

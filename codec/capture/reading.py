@@ -27,7 +27,16 @@ from pcli.codec.capture.tls import KeyLog
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = ["CaptureTotals", "Files", "ReadOptions", "is_other_file", "opened", "read_capture", "read_packets"]
+__all__ = [
+    "CaptureTotals",
+    "Files",
+    "ReadOptions",
+    "is_other_file",
+    "no_capture_reason",
+    "opened",
+    "read_capture",
+    "read_packets",
+]
 
 Files = Iterable[tuple[str, BinaryIO]]
 """Pairs of a name, which only notes use, and a file."""
@@ -147,17 +156,17 @@ def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
     good = False
     for name, file in files:
         source = open_source(file)
-        text = _no_capture(source)
+        text = no_capture_reason(source)
         if text:
             failed.append((name, text))
             # The note is deferred until a capture is found. If none is found, its text becomes the error.
             if good:
-                yield name, None, Note("file", text, source=name, offset=0)
+                yield name, None, Note.of_file(name, text, 0)
             continue
         if not good:
             good = True
             for other, reason in failed:
-                yield other, None, Note("file", reason, source=other, offset=0)
+                yield other, None, Note.of_file(other, reason, 0)
         yield name, source, None
     if not good:
         if not failed:
@@ -169,10 +178,10 @@ def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
 def is_other_file(file: BinaryIO) -> bool:
     """Whether a file is certainly not a capture: it is empty or begins differently. A damaged file may be a capture."""
     source = open_source(file)
-    return bool(_no_capture(source)) and source.error is None
+    return bool(no_capture_reason(source)) and source.error is None
 
 
-def _no_capture(source: Source) -> str:
+def no_capture_reason(source: Source) -> str:
     """Return why the source is not a capture, or an empty string if it is a capture."""
     if not source.fill(0, 4):
         if source.error is not None:
@@ -201,4 +210,4 @@ def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:
             emitted = len(secrets)
             yield window
     except CaptureError as error:
-        yield Note("file", error.text, offset=error.offset, source=name)
+        yield Note.of_file(name, error.text, error.offset)

@@ -16,15 +16,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, cast
 
+import numpy as np
+
 from pcli.codec.capture.files import Source, open_source
 from pcli.codec.capture.frames import Note
 from pcli.codec.capture.packets import Record, Secrets
-from pcli.codec.capture.pcap import MAGICS
 from pcli.codec.capture.pcapng import MAGIC
+from pcli.codec.capture.reading import no_capture_reason
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.reading.packet_records import Records, pcap_windows
 from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
-from pcli.spark.input.capture_files import Place, open_file, place_of
+from pcli.spark.input.capture_files import Place, open_file, place_of, reason_of
 from pcli.spark.input.capture_headers import PREAMBLE_BLOCKS
 
 __all__ = ["WINDOW", "Split", "SplitEnd", "SplitReader", "corrected_splits", "open_split"]
@@ -130,46 +132,84 @@ class _Blocks(PcapngColumns):
 
 
 class SplitReader:
-    """A reader of a split, window by window."""
+    """A reader of the packets of a split, window by window. Each reading yields the same results."""
 
-    def __init__(self, split: Split, file: BinaryIO, window: int = WINDOW) -> None:
-        """``file`` is the result of `open_split`."""
-        self.split = split
-        self._window = window
-        self._source = open_source(file)
+    def __init__(
+        self, split: Split, since_ns: int | None = None, until_ns: int | None = None, window: int = WINDOW
+    ) -> None:
+        """``since_ns`` and ``until_ns`` limit the time of the packets; ``window`` is the size of a window in bytes."""
+        self._split, self._since_ns, self._until_ns, self._window = split, since_ns, until_ns, window
         self._shift = split.start - len(split.preamble)
+        self.notes: list[Note] = []
+        """Notes about the file; complete after the last window."""
+        self.secrets: list[Secrets] = []
+        """TLS secrets of the file in the windows so far."""
         self.ended = SplitEnd(split.start, split.preamble)
         """The position at which the split ended; valid after the last window."""
+        self.read = False
+        """Whether the file exists, is a capture, and was read to its end or to damage; valid after the last window."""
 
-    def windows(self) -> Iterator[Records | Secrets | Note]:
+    def __iter__(self) -> Iterator[Records]:
+        """Yield all windows once."""
+        for item in self.items():
+            if isinstance(item, Note):
+                self.notes.append(item)
+            elif isinstance(item, Secrets):
+                self.secrets.append(item)
+            else:
+                yield item
+
+    def items(self) -> Iterator[Records | Secrets | Note]:
         """Yield packets, some megabytes at a time, and secrets before them.
 
-        If the file is damaged or truncated, the last item is a note.
-
-        Like `read_capture`, raise OSError if reading fails, and CaptureError if the file is not a capture.
+        If the file cannot be read to its end, the last item is a note.
         """
-        source = self._source
+        path = self._split.path
+        try:
+            with open_split(self._split) as file:
+                for item in self._items(open_source(file)):
+                    yield _between(item, self._since_ns, self._until_ns) if isinstance(item, Records) else item
+            self.read = True
+        except CaptureError as error:
+            yield Note.of_file(path, error.text, error.offset)
+        except OSError as error:
+            yield Note.of_file(path, reason_of(error))
+
+    def _items(self, source: Source) -> Iterator[Records | Secrets | Note]:
         source.fill(0, 24)
-        if source.data[:4] not in MAGICS and source.data[:4] != MAGIC:
-            raise source.error or CaptureError(f"neither pcap nor pcapng: it begins with {source.data[:4].hex(' ')}", 0)
+        reason = no_capture_reason(source)
+        if reason:
+            raise source.error or CaptureError(reason, 0)
         ng = _Blocks(source) if source.data[:4] == MAGIC else None
         head = source.data[:24]
         try:
-            if ng is None:
-                yield from pcap_windows(source, self._window)
-            else:
-                yield from ng.columns_and_secrets(self._window)
+            yield from pcap_windows(source, self._window) if ng is None else ng.columns_and_secrets(self._window)
         except CaptureError as error:
             # The offset of a decompression error is in the compressed file. All other offsets are in the capture.
             place = source.position if error is source.error or error.offset is None else error.offset
             self._end(place, ng, head, error.text)
             offset = error.offset if error is source.error or error.offset is None else error.offset + self._shift
-            yield Note("file", error.text, offset=offset, source=self.split.path)
+            yield Note.of_file(self._split.path, error.text, offset)
         else:
             self._end(source.position, ng, head, "")
 
     def _end(self, place: int, ng: _Blocks | None, head: bytes, error: str) -> None:
         self.ended = SplitEnd(place + self._shift, head if ng is None else ng.preamble, error)
+
+
+def _between(records: Records, since_ns: int | None, until_ns: int | None) -> Records:
+    """Return the packets within a time range, as if the capture had been cut there."""
+    if since_ns is None and until_ns is None:
+        return records
+    keep = np.ones(len(records), np.bool_)
+    if since_ns is not None:
+        keep &= records.time_ns >= since_ns
+    if until_ns is not None:
+        keep &= records.time_ns < until_ns
+    if keep.all():
+        return records
+    columns = {name: getattr(records, name)[keep] for name in ("start", "end", "wire", "time_ns", "face")}
+    return replace(records, **columns)
 
 
 def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list[Split]:

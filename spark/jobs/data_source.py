@@ -37,11 +37,10 @@ from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording, plan
-from pcli.spark.input.splits import Split
+from pcli.spark.input.splits import Split, SplitReader
 from pcli.spark.jobs.paths import plain_path
 from pcli.spark.jobs.schemas import ddl_of
 from pcli.spark.request import Request
-from pcli.spark.stages.split_windows import SplitWindows
 
 __all__ = ["PulsarCapture"]
 
@@ -121,7 +120,7 @@ def _frames(recording: Recording, key_log: bytes, *, lenient: bool) -> Iterator[
     for entry in recording.parts:
         reader.begin_file()
         whole = Split(entry.cluster, entry.found.path, entry.found.where, entry.part, entry.part, 0, -1)
-        windows = SplitWindows(request, whole)
+        windows = SplitReader(whole)
         for records in windows:
             reader.add_secrets(windows.secrets)
             batch = _rows(reader.take(records), number, entry.cluster)

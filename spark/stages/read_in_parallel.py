@@ -40,7 +40,7 @@ from pcli.spark.columnar.split_merge.reread_split import reread_split
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording
-from pcli.spark.input.splits import Split, SplitEnd, corrected_splits
+from pcli.spark.input.splits import Split, SplitEnd, SplitReader, corrected_splits
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.checkpoints import checkpoints_of
 from pcli.spark.stages.first_reading import OwnTables, correct_split, renumbered, stands
@@ -54,7 +54,6 @@ from pcli.spark.stages.read_sequentially import (
 )
 from pcli.spark.stages.second_reading import ParseResult, parse_ending, parse_split
 from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
-from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.data_files import Staging
 
 __all__ = ["read_in_parallel"]
@@ -236,7 +235,7 @@ def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
     """Return the times of these packets of a split. Packets are counted from 1."""
     split, required = item
     before, found = 0, dict[int, int]()
-    for records in SplitWindows(request, split):
+    for records in SplitReader(split, request.since_ns, request.until_ns):
         here = [packet for packet in required if before < packet <= before + len(records)]
         found.update((packet, int(records.time_ns[packet - before - 1])) for packet in here)
         before += len(records)
@@ -279,7 +278,7 @@ def _corrected(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[S
 
 def _scan(request: Request, required: RequiredData, staging: Staging, item: tuple[Split, bool]) -> ScanResult:
     split, first = item
-    reader, windows = EdgeReader(request.reading, first=first), SplitWindows(request, split)
+    reader, windows = EdgeReader(request.reading, first=first), SplitReader(split, request.since_ns, request.until_ns)
     own = OwnTables(split, required, staging) if required.once else None
     last_ns = 0
     with collection_disabled():
@@ -333,4 +332,4 @@ def _stitch(
 
 def _repair(request: Request, context: Shared[Context], item: tuple[Split, list[RereadOrder]]) -> list[RereadResult]:
     split, orders = item
-    return reread_split(orders, context.value, SplitWindows(request, split))
+    return reread_split(orders, context.value, SplitReader(split, request.since_ns, request.until_ns))

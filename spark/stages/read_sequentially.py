@@ -22,14 +22,12 @@ from pcli.codec.capture import fast_path
 from pcli.codec.capture.flows import SNIFF, Connection
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.packets import Secrets
-from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.frame_columns import Longs, Places
 from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording
-from pcli.spark.input.splits import Split, SplitReader, open_split
+from pcli.spark.input.splits import Split, SplitReader
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, ReadCounts, SplitParts
@@ -40,7 +38,6 @@ __all__ = [
     "Counters",
     "Keeps",
     "ReadSplits",
-    "between",
     "collection_disabled",
     "counted_of",
     "noted_packets",
@@ -178,7 +175,10 @@ class _InOrder:
         for entry in self._recording.parts[out.counters.parts :]:
             self._parser = self._next(entry.part)
             self._reader.begin_file()
-            for item in self._items(entry.part):
+            found, part = entry.found, entry.part
+            whole = Split(entry.cluster, found.path, found.where, part, part, 0, -1)
+            reader = SplitReader(whole, self._request.since_ns, self._request.until_ns)
+            for item in reader.items():
                 if isinstance(item, Note):
                     self._add_file_note(item)
                     continue
@@ -191,7 +191,9 @@ class _InOrder:
                 if self._parser.parts.counted.read_bytes >= self._request.split_bytes:
                     out.splits.append(self._parser.finish())
                     self._parser = self._next(entry.part)
-            for note in self._reader.unread(entry.found.path):
+            if reader.read:
+                out.positions[part] = reader.ended.position
+            for note in self._reader.unread(found.path):
                 self._add_file_note(note)
             out.splits.append(self._parser.finish())
             out.counters.parts += 1
@@ -210,28 +212,12 @@ class _InOrder:
         known = {packet: time_ns for packet, time_ns in times.items() if time_ns is not None}
         return Checkpoint(counters, self._reader.fast, self._reader.streams, known)
 
-    def _items(self, part: int) -> Iterator[Records | Secrets | Note]:
-        """Yield the windows of a file, its secrets, and the notes about it."""
-        entry = self._recording.parts[part]
-        found = entry.found
-        split = Split(entry.cluster, found.path, found.where, part, part, 0, -1)
-        try:
-            with open_split(split) as file:
-                reader = SplitReader(split, file)
-                yield from reader.windows()
-            self._out.positions[part] = reader.ended.position
-        except CaptureError as error:
-            yield Note("file", error.text, offset=error.offset, source=found.path)
-        except OSError as error:
-            yield Note("file", reason_of(error), source=found.path)
-
     def _take(self, records: Records) -> None:
-        kept = between(records, self._request.since_ns, self._request.until_ns)
-        if len(kept):
+        if len(records):
             self._out.counters.fed = self._parser.parts.part
-        self._parser.parts.counted.add(counted_of(kept))
-        self._add(self._reader.take(kept), kept)
-        self._out.counters.packets += len(kept)
+        self._parser.parts.counted.add(counted_of(records))
+        self._add(self._reader.take(records), records)
+        self._out.counters.packets += len(records)
 
     def _add(self, places: Places, records: Records) -> None:
         """Add the frames and notes of a window."""
@@ -291,21 +277,6 @@ def noted_packets(connections: Iterable[Connection]) -> dict[int, int | None]:
                 if direction.partial is not None:
                     found.setdefault(max(direction.partial.packets), None)
     return found
-
-
-def between(records: Records, since_ns: int | None, until_ns: int | None) -> Records:
-    """Return the packets within a time range, as if the capture had been cut there."""
-    if since_ns is None and until_ns is None:
-        return records
-    keep = np.ones(len(records), np.bool_)
-    if since_ns is not None:
-        keep &= records.time_ns >= since_ns
-    if until_ns is not None:
-        keep &= records.time_ns < until_ns
-    if keep.all():
-        return records
-    columns = {name: getattr(records, name)[keep] for name in ("start", "end", "wire", "time_ns", "face")}
-    return replace(records, **columns)
 
 
 def counted_of(records: Records) -> ReadCounts:

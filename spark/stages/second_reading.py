@@ -12,13 +12,12 @@ from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit
 from pcli.spark.columnar.split_merge.split_reader import EdgeReader
-from pcli.spark.input.splits import Split
+from pcli.spark.input.splits import Split, SplitReader
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.join_split import RowEvent, SplitJoiner
 from pcli.spark.stages.read_sequentially import counted_of
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, SplitParts
-from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.data_files import Staging
 
 __all__ = ["ParseResult", "parse_ending", "parse_split"]
@@ -40,7 +39,7 @@ def parse_split(
     """Read the split ``number`` again, after the merge has determined its valid rows."""
     reader = EdgeReader(request.reading, first=not number)
     parse = _Parse(required, staging, number, split.part, split.cluster, joined)
-    for records in SplitWindows(request, split):
+    for records in SplitReader(split, request.since_ns, request.until_ns):
         parse.add(reader.take(records), records)
     return parse.finish()
 

@@ -141,7 +141,7 @@ def _without_repetitions(extra: list[Extra], reported: set[int], part: int) -> l
     """Remove repeated notes about truncated packets, so that one note for each file remains."""
     out = []
     for one in extra:
-        if isinstance(one.item, Note) and one.item.kind == "snaplen":
+        if isinstance(one.item, Note) and one.item.is_once_per_file:
             if part in reported:
                 continue
             reported.add(part)

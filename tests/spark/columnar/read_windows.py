@@ -26,7 +26,7 @@ def windows(name: str, source: Source, size: int) -> Iterator[Records | Secrets 
         else:
             yield from pcap_windows(source, size)
     except CaptureError as error:
-        yield Note("file", error.text, offset=error.offset, source=name)
+        yield Note.of_file(name, error.text, error.offset)
 
 
 def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = 1 << 24) -> Iterator[tuple[Places, Notes]]:

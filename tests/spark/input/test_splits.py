@@ -14,7 +14,7 @@ import pytest
 from pcli.codec.capture import Note, Packet, PcapngWriter, read_packets
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.read_plan import plan
-from pcli.spark.input.splits import Split, SplitEnd, SplitReader, corrected_splits, open_split
+from pcli.spark.input.splits import Split, SplitEnd, SplitReader, corrected_splits
 
 Plain = tuple[int, int, bytes, int]
 
@@ -56,9 +56,8 @@ def packets_of(records: Records) -> list[Plain]:
 
 
 def read(split: Split, window: int = 5000) -> tuple[list[Plain], list[Note], SplitEnd]:
-    with open_split(split) as file:
-        reader = SplitReader(split, file, window)
-        items = list(reader.windows())
+    reader = SplitReader(split, window=window)
+    items = list(reader.items())
     notes = [item for item in items if isinstance(item, Note)]
     return [one for item in items if isinstance(item, Records) for one in packets_of(item)], notes, reader.ended
 

@@ -20,8 +20,9 @@ from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 from pcli.spark.columnar.observation.observe_group import Group
 from pcli.spark.engine import InProcess
 from pcli.spark.input import read_plan as plan_module
+from pcli.spark.input import splits
 from pcli.spark.request import Request
-from pcli.spark.stages import incremental, read_sequentially
+from pcli.spark.stages import incremental
 from pcli.spark.stages.kept_values import load
 from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
@@ -80,13 +81,13 @@ def equal(one, other):
 def opened(monkeypatch):
     """Return the parts that were opened for reading."""
     names = []
-    whole = read_sequentially.open_split
+    whole = splits.open_split
 
     def noted(split):
         names.append(split.path.rpartition("/")[2])
         return whole(split)
 
-    monkeypatch.setattr(read_sequentially, "open_split", noted)
+    monkeypatch.setattr(splits, "open_split", noted)
     return names
 
 
