@@ -38,8 +38,7 @@ from pcli.minibroker.storage.broker_storage import BrokerStorage, MemoryBrokerSt
 from pcli.minibroker.storage.ledger import EntryCache
 from pcli.minibroker.storage.spilling_storage import Pool
 from pcli.minibroker.topics.client_permissions import disconnect_unauthorized
-from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
-from pcli.minibroker.topics.resource_group_throttles import ResourceGroupThrottles
+from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter, ResourceGroupThrottles
 from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
 from pcli.minibroker.topics.topic_registry import TopicRegistry
@@ -332,10 +331,6 @@ class Broker:
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
         """Return the topic for a producer or consumer. Create a missing topic if this is allowed. Raises Refused."""
         return self.topic_registry.get_or_create(name, create=create)
-
-    def load_topic(self, name: TopicName) -> Topic | None:
-        """Return a topic, or None if it does not exist. A stored topic is loaded."""
-        return self.topic_registry.load(name)
 
     def remove_topic(self, full_name: str) -> None:
         """Remove a non-persistent topic that was unloaded."""

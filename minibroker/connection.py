@@ -276,30 +276,18 @@ class Connection:
             if stop > end or total > limit:
                 raise RemoteError(f"a command of {length} bytes in a frame of {total + 4}")
             kind = data[start + 1] if hot and length > 3 and data[start] == 8 else -1
-            if kind == _SEND:
-                send = pull_send(data, start, stop)
-                if send is not None and (producer := producers.get(send[0])) is not None:
-                    self.sends += 1
-                    producer.publish(send[1], send[3], send[2], data, stop, end)
-                    position = end
-                    if self.closing:
-                        return size
-                    if self._read_pauses:
-                        self._bytes_needed = 4
-                        return int(position)
-                    continue
-            elif kind in _HOT_TYPES and self._handle_hot_command(kind, data, start, stop):
-                position = end
-                if self.closing:
-                    return size
-                continue
-            self.handle_frame(Frame(data[position:end], kind))
+            send = pull_send(data, start, stop) if kind == _SEND else None
+            if send is not None and (producer := producers.get(send[0])) is not None:
+                self.sends += 1
+                producer.publish(send[1], send[3], send[2], data, stop, end)
+            elif kind not in _HOT_TYPES or not self._handle_hot_command(kind, data, start, stop):
+                self.handle_frame(Frame(data[position:end], kind))
+                hot = self.session.connected
+                if self.queued > self._high_water and not self.closing:
+                    self._pause_input()
+            position = end
             if self.closing:
                 return size
-            hot = self.session.connected
-            position = end
-            if self.queued > self._high_water:
-                self._pause_input()
             if self._read_pauses:
                 self._bytes_needed = 4
                 return int(position)

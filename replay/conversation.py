@@ -25,7 +25,6 @@ import time
 from types import TracebackType
 from typing import Any, Final, Self
 from unittest.mock import ANY
-from warnings import warn
 
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
@@ -217,21 +216,6 @@ class Client:
                     pass
             except OSError:
                 return
-
-    def say(self, *args: Any, **fields: Any) -> None:
-        """Deprecated name of `send`, kept for one version."""
-        warn("say is deprecated: use send", DeprecationWarning, stacklevel=2)
-        self.send(*args, **fields)
-
-    def hear(self, *args: Any, **fields: Any) -> Any:
-        """Deprecated name of `expect`, kept for one version."""
-        warn("hear is deprecated: use expect", DeprecationWarning, stacklevel=2)
-        return self.expect(*args, **fields)
-
-    def hear_end(self) -> None:
-        """Deprecated name of `expect_close`, kept for one version."""
-        warn("hear_end is deprecated: use expect_close", DeprecationWarning, stacklevel=2)
-        self.expect_close()
 
     def _rest(self) -> str:
         """Return the queued responses, one on each line."""

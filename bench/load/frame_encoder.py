@@ -34,7 +34,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.hot import push_ack, push_flow, push_message, push_send, push_varint
-from pcli.minibroker.topics.send_receipts import SendReceiptWriter
+from pcli.minibroker.topics.frame_writers import SendReceiptWriter
 
 __all__ = ["FrameEncoder"]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, Url, security
-from pcli.cli.common.options import TextOrJson, old_letter
+from pcli.cli.common.options import TextOrJson
 
 __all__ = ["consume"]
 
@@ -80,8 +80,6 @@ def consume(
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
-    old_type: Annotated[_Type | None, old_letter("-t", "--subscription-type")] = None,
-    old_format: Annotated[str | None, old_letter("-f", "--format")] = None,
 ) -> None:
     r"""Print the messages of a topic until Ctrl-C; each message is acknowledged after it is printed.
 
@@ -105,7 +103,7 @@ def consume(
         url=url,
         security=security(token, basic, tls_trust, tls_cert, tls_key),
         subscription=subscription,
-        type=(old_type or type_).value,
+        type=type_.value,
         reader=reader or bool(last and not subscription),
         number=number,
         last=last,
@@ -113,7 +111,7 @@ def consume(
         start=from_,
         move_cursor=move_cursor,
         key_ranges=key_range or [],
-        format=old_format or format_,
+        format=format_,
         output=output.value,
         no_ack=no_ack,
         nack_every=nack_every,

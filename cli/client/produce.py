@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, Url, security
-from pcli.cli.common.options import old_letter
 
 __all__ = ["produce"]
 
@@ -97,8 +96,6 @@ def produce(
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
-    old_file: Annotated[str | None, old_letter("-f", "--file")] = None,
-    old_rate: Annotated[float | None, old_letter("-r", "--rate", min=0, max=1e9)] = None,
 ) -> None:
     """Send messages to a topic, by default the lines of stdin, and wait for their receipts.
 
@@ -122,11 +119,11 @@ def produce(
         topic=topic,
         url=url,
         security=security(token, basic, tls_trust, tls_cert, tls_key),
-        file=old_file or file,
+        file=file,
         messages=message or [],
         size=size,
         number=number,
-        rate=rate if old_rate is None else old_rate,
+        rate=rate,
         key=key,
         key_delimiter=key_delimiter,
         json=json,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pcli.cli.common.completion import complete_filter
-from pcli.cli.common.output import say
 from pcli.cli.common.times import TimeFormat
 
 __all__ = [
@@ -33,7 +31,6 @@ __all__ = [
     "TextOrJson",
     "TimeOption",
     "named_files",
-    "old_letter",
 ]
 
 
@@ -155,15 +152,3 @@ TimeOption = Annotated[
 def named_files(read: list[str] | None, more: list[str] | None) -> list[str]:
     """Return the files in `Files` and `MoreFiles`."""
     return [*(read or ()), *(more or ())]
-
-
-def old_letter(letter: str, option: str, **more: Any) -> Any:
-    """Return a hidden option for a letter that ``option`` had in version 0.1. Using it prints a warning."""
-
-    def warn(value: Any) -> Any:
-        if value is not None:
-            say(f"{letter} is deprecated in this command and will be removed: use {option}")
-        return value
-
-    callback: Callable[[Any], Any] = warn
-    return typer.Option(letter, hidden=True, callback=callback, **more)

@@ -119,25 +119,8 @@ def _server(
             broker.begin_turn(now())
             called = endpoint.method != "GET"
             value = endpoint.function(call)
-        except EmptyBodyError:
-            return _answer(Reply(400, b"The request entity cannot be empty."))
-        except RedirectionError as error:
-            return _answer(Reply(307, b"", {"location": str(error)}))
-        except PageError as error:
-            return _page(error.status, request, error.text)
-        except JsonError as error:
-            return _page(500, request) if error.overflow and not error.path else _error(400, error.full, "text/plain")
-        except RestError as error:
-            return _error(error.status, error.reason, error.media)
-        except BadValueError as error:
-            return _error(error.status, error.text) if error.text else _page(error.status, request)
-        except LocalError as error:
-            return _error(412, error.text)
-        except Refused as refused:
-            return _error(_STATUS.get(pb.ServerError.ValueType(refused.code), 500), refused.text)
-        except Exception as fault:
-            broker.report(fault)
-            return _error(500, f"{type(fault).__name__}: {fault}")
+        except Exception as error:
+            return _failure(broker, request, error)
         finally:
             if called and broker.documents is not None:
                 broker.documents.changed_by_request({"domain": domain, **request.path_params})
@@ -145,6 +128,29 @@ def _server(
         return _answer(value)
 
     return serve
+
+
+def _failure(broker: Broker, request: Request, error: Exception) -> Response:
+    """Return the response to a request that was not successful."""
+    match error:
+        case EmptyBodyError():
+            return _answer(Reply(400, b"The request entity cannot be empty."))
+        case RedirectionError():
+            return _answer(Reply(307, b"", {"location": str(error)}))
+        case PageError():
+            return _page(error.status, request, error.text)
+        case JsonError():
+            return _page(500, request) if error.overflow and not error.path else _error(400, error.full, "text/plain")
+        case RestError():
+            return _error(error.status, error.reason, error.media)
+        case BadValueError():
+            return _error(error.status, error.text) if error.text else _page(error.status, request)
+        case LocalError():
+            return _error(412, error.text)
+        case Refused():
+            return _error(_STATUS.get(pb.ServerError.ValueType(error.code), 500), error.text)
+    broker.report(error)
+    return _error(500, f"{type(error).__name__}: {error}")
 
 
 def _roles(broker: Broker, request: Request, now: int) -> tuple[str, ...]:

@@ -239,7 +239,7 @@ def _buffer_log(call: Call) -> Any:
     """Return the internal stats of the namespace's topic of snapshots. It stays empty: no snapshots are taken."""
     topic = _loaded(call)
     name = f"persistent://{namespace_of(topic.name)}/{SNAPSHOT}"
-    snapshots = call.broker.load_topic(TopicName.parse(name))
+    snapshots = call.broker.topic_registry.load(TopicName.parse(name))
     if snapshots is None:
         raise RestError(404, f"Topic not found {name}")
     stats = {"managedLedgerName": SNAPSHOT, "managedLedgerInternalStats": internal_stats(snapshots)}

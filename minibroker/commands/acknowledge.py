@@ -12,7 +12,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.topics import transactional_acks
+from pcli.minibroker.topics import acknowledgements
 from pcli.minibroker.transactions.txn_id import txn_of
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def _acknowledge_in_transaction(connection: Connection, consumer: Consumer, comm
         for place in command.message_id
     ]
     if command.ack_type != pb.CommandAck.Cumulative:
-        transactional_acks.acknowledge(consumer, txn, acks)
+        acknowledgements.acknowledge(consumer, txn, acks)
     elif len(acks) == 1 and not consumer.subscription.individual:
-        transactional_acks.acknowledge_cumulative(consumer, txn, *acks[0][:2])
+        acknowledgements.acknowledge_cumulative(consumer, txn, *acks[0][:2])
 
 
 def _bits(place: pb.MessageIdData) -> int | None:

@@ -55,7 +55,7 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
     if command.HasField("schema"):
         check_consumer_schema(topic, command.schema)
     _check_request(topic, command)
-    topic.check_subscribe_rate(connection, command)
+    topic.effective_policies.check_subscribe_rate(connection, command)
     subscription = _open(topic, command)
     if command.start_message_rollback_duration_sec > 0 and topic.persistent:
         since = broker.now - command.start_message_rollback_duration_sec * 1000

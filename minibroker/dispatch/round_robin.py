@@ -7,6 +7,7 @@ no consumer of a level is available, the consumers after this level are consider
 
 from __future__ import annotations
 
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,21 +50,12 @@ class RoundRobin:
             self.index = 0
         start = self.index
         level = consumers[start].priority
-        if level != 0:
-            for place in range(count):
-                if consumers[place].priority >= level:
-                    break
-                if consumers[place].available:
-                    return self._pick(place)
-        end = start
-        while end < count and consumers[end].priority == level:
-            if consumers[end].available:
-                return self._pick(end)
-            end += 1
-        for place in range(start):
-            if consumers[place].priority == level and consumers[place].available:
-                return self._pick(place)
-        for place in range(end, count):
+        if level == 0 and consumers[start].available:
+            return self._pick(start)
+        better = takewhile(lambda place: consumers[place].priority < level, range(count)) if level else ()
+        end = next((place for place in range(start, count) if consumers[place].priority != level), count)
+        same = (place for place in range(start) if consumers[place].priority == level)
+        for place in chain(better, range(start, end), same, range(end, count)):
             if consumers[place].available:
                 return self._pick(place)
         return None

@@ -52,14 +52,14 @@ class Rates:
         broker.call_later(self._period, self._tick)
         self._entries: dict[Topic, tuple[int, int]] = {}
         """Written and read entries of each persistent topic at the last measurement of the storage."""
-        self._storage_rates: dict[Topic, StorageRate] = {}
+        self._storage_rates: dict[object, StorageRate] = {}
         broker.call_later(_STORAGE_PERIOD, self._measure_storage)
 
     def of(self, client: object) -> Rate:
         """Return the rates of a producer, a consumer or a subscription."""
         return self._rates.get(client, NO_RATE)
 
-    def of_storage(self, topic: Topic) -> StorageRate:
+    def of_storage(self, topic: object) -> StorageRate:
         """Return the rates of the storage of a topic."""
         return self._storage_rates.get(topic, _NO_STORAGE_RATE)
 

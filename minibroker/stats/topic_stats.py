@@ -18,8 +18,8 @@ from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMult
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.timestamps import instant_text
-from pcli.minibroker.topics.ledger_trimming import mark_delete_positions
 from pcli.minibroker.topics.topic_compaction import CompactionRecord, is_system_cursor
+from pcli.minibroker.topics.topic_ledger import mark_delete_positions
 
 if TYPE_CHECKING:
     from pcli.minibroker.dispatch.draining_hashes import DrainingHashesTracker

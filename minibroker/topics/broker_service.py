@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from pcli.minibroker.scheduler import HashedWheelTimer, Scheduler
 
 if TYPE_CHECKING:
-    from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.policies.policy_store import Policies
     from pcli.minibroker.schema.registry import SchemaRegistry
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.storage.broker_storage import BrokerStorage
     from pcli.minibroker.storage.ledger import EntryCache
     from pcli.minibroker.storage.spilling_storage import Pool
-    from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
-    from pcli.minibroker.topics.resource_group_throttles import ResourceGroupThrottles
-    from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter, ResourceGroupThrottles
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
     from pcli.minibroker.topics.unacked_message_limit import UnackedMessageLimit
 
@@ -59,7 +56,7 @@ class ClientRates(Protocol):
     def of(self, client: object) -> Rate:
         """Return the rates of a producer, a consumer or a subscription."""
 
-    def of_storage(self, topic: Topic) -> StorageRate:
+    def of_storage(self, topic: object) -> StorageRate:
         """Return the rates of the storage of a topic."""
 
 
@@ -90,9 +87,6 @@ class BrokerService(Scheduler, Protocol):
     @property
     def rates(self) -> ClientRates:
         """The rates of producers, consumers and subscriptions."""
-
-    def load_topic(self, name: TopicName) -> Topic | None:
-        """Return a topic, or None if it does not exist. A stored topic is loaded."""
 
     def next_ledger_id(self) -> int:
         """Return the id of a new ledger; ids increase across all topics."""

@@ -20,7 +20,7 @@ from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.error_responses import NOBODY
-from pcli.minibroker.topics.message_frames import MessageFrameWriter
+from pcli.minibroker.topics.frame_writers import MessageFrameWriter
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry

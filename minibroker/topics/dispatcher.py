@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from pcli.codec.proto import pb
 
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
     DispatcherFactory: TypeAlias = Callable[[Subscription, int, pb.KeySharedMeta | None], "Dispatcher"]
 
-__all__ = ["EXCLUSIVE", "FAILOVER", "KEY_SHARED", "NO_COUNTS", "SHARED", "Dispatcher", "PersistentDispatcher"]
+__all__ = [
+    "EXCLUSIVE",
+    "FAILOVER",
+    "KEY_SHARED",
+    "NO_COUNTS",
+    "SHARED",
+    "Dispatcher",
+    "PersistentDispatcher",
+    "conflict",
+]
+
 
 EXCLUSIVE, SHARED = pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Shared
 FAILOVER, KEY_SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Key_Shared
@@ -180,3 +190,30 @@ class PersistentDispatcher(Dispatcher):
 
     def redeliver_aborted(self, offsets: list[int]) -> None:
         """Redeliver entries that an aborted transaction has acknowledged."""
+
+
+# -- conflicts of consumers (AbstractSubscription) ---------------------------------------------------------------------
+
+
+def conflict(active: int, kind: int, active_meta: pb.KeySharedMeta | None, meta: pb.KeySharedMeta | None) -> str:
+    """Return why a consumer with the type ``kind`` conflicts with attached ones, or an empty string if it does not."""
+    why = _difference("type", pb.CommandSubscribe.SubType.Name, active, kind)
+    return _difference_of_meta(active_meta, meta) if not why and kind == KEY_SHARED else why
+
+
+def _difference(what: str, name: Callable[[Any], str], active: int, new: int) -> str:
+    if active == new:
+        return ""
+    return (
+        f"Active subscription {what} of '{name(active)}' is different than "
+        f"the connecting consumer's {what} '{name(new)}'."
+    )
+
+
+def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
+    active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
+    why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)
+    if why or active.allowOutOfOrderDelivery == new.allowOutOfOrderDelivery:
+        return why
+    does, other = ("allows", "does not allow") if active.allowOutOfOrderDelivery else ("does not allow", "allows")
+    return f"Active subscription {does} out of order delivery while the connecting consumer {other} it."

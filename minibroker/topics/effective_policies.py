@@ -11,7 +11,7 @@ Rules of this file
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from pcli.codec.proto import pb
@@ -22,7 +22,6 @@ from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter, S
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.topics.broker_service import BrokerService
-    from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
 __all__ = ["EffectivePolicies", "Interceptors"]
@@ -50,6 +49,12 @@ class Interceptors:
     def any(self) -> bool:
         """Whether there is any metadata to write."""
         return self.index or self.timestamp
+
+
+class _Named(Protocol):
+    """A subscription."""
+
+    name: str
 
 
 class EffectivePolicies:
@@ -165,7 +170,7 @@ class EffectivePolicies:
             or self.interceptors.any
         )
 
-    def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
+    def dispatch_limiters(self, subscription: _Named) -> list[RateLimiter]:
         """Return the dispatch rate limits for a subscription: those of the broker, the topic and the subscription."""
         rate = self._broker.policies.subscription_dispatch_rate(self._name, subscription.name)
         own = self._dispatch_limiter(rate, self._own_limiters.pop(subscription, None))

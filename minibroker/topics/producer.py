@@ -25,8 +25,8 @@ from pcli.codec.wire.message_id import signed
 from pcli.minibroker.error_responses import NOBODY
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.spilling_storage import StorageFull
+from pcli.minibroker.topics.frame_writers import SendReceiptWriter
 from pcli.minibroker.topics.publishing import Publication, publish
-from pcli.minibroker.topics.send_receipts import SendReceiptWriter
 from pcli.minibroker.transactions.txn_id import txn_of
 
 if TYPE_CHECKING:

@@ -15,16 +15,32 @@ Times are in ms since 1970. Rates are in tokens per period. A rate of 0 or less 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pcli.minibroker.scheduler import Runnable, Scheduler
+from pcli.minibroker.storage.backlog_size import entries_of_size
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pcli.codec.session.timers import Timer
-    from pcli.minibroker.scheduler import Scheduler
+    from pcli.minibroker.policies.policy_store import Policies
+    from pcli.minibroker.settings import Settings
+    from pcli.minibroker.storage.cursor import ManagedCursor
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.storage.ledger import ManagedLedger
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["UNLIMITED", "PublishThrottle", "RateLimiter", "SubscribeLimiter", "TokenBucket"]
+__all__ = [
+    "UNLIMITED",
+    "DispatchRateLimiter",
+    "PublishThrottle",
+    "RateLimiter",
+    "ResourceGroupThrottles",
+    "SubscribeLimiter",
+    "TokenBucket",
+]
+
 
 UNLIMITED: Final = 1 << 62
 """Number of available tokens if there is no limit."""
@@ -210,3 +226,72 @@ class PublishThrottle:
             self._timer = self._broker.call_later(wait, self._retry)
         else:
             self.release()
+
+
+_BACK_OFF_MS: Final = 1000
+"""Delay in ms before a dispatcher without tokens retries (MESSAGE_RATE_BACKOFF_MS)."""
+
+
+class _Broker(Scheduler, Protocol):
+    """A broker with settings."""
+
+    settings: Settings
+
+
+class _Reader(Runnable, Protocol):
+    """A dispatcher that reads entries."""
+
+    cursor: ManagedCursor
+    ledger: ManagedLedger
+
+
+class DispatchRateLimiter:
+    """The dispatch rate limits of one subscription."""
+
+    __slots__ = ("_broker", "_limiters", "_waiting")
+
+    def __init__(self, broker: _Broker, limiters: list[RateLimiter]) -> None:
+        self._broker = broker
+        self._limiters = limiters
+        self._waiting = False
+
+    def entries(self, dispatcher: _Reader, wanted: int) -> int:
+        """Return the number of entries that may be read. If the result is 0, the dispatcher is scheduled for later."""
+        broker = self._broker
+        for limiter in self._limiters:
+            messages, size = limiter.available(broker.now)
+            wanted = min(wanted, messages) if size > 0 else 0
+            if limiter.size is not None and wanted:
+                wanted = min(wanted, entries_of_size(dispatcher.ledger, dispatcher.cursor.read_position, size))
+        if wanted <= 0 and not self._waiting:
+            self._waiting = True
+            broker.call_later(_BACK_OFF_MS, lambda: self._retry(dispatcher))
+        return max(0, wanted)
+
+    def _retry(self, dispatcher: Runnable) -> None:
+        self._waiting = False
+        self._broker.schedule(dispatcher)
+
+    def charge(self, messages: int, entries: list[Entry]) -> None:
+        """Charge the sent messages to all limits."""
+        broker = self._broker
+        count = len(entries) if broker.settings.dispatchThrottlingOnBatchMessageEnabled else messages
+        size = sum(len(entry.data) for entry in entries)
+        for limiter in self._limiters:
+            limiter.charge(count, size, broker.now)
+
+
+class ResourceGroupThrottles:
+    """The limits of all groups, by name."""
+
+    def __init__(self, broker: Scheduler, policies: Policies) -> None:
+        self._broker = broker
+        self._policies = policies
+        self._throttles: dict[str, PublishThrottle] = {}
+
+    def of(self, group: str) -> PublishThrottle:
+        """Return the limit of a group, which can be unlimited."""
+        rates = self._policies.resource_groups.get(group, {})
+        throttle = self._throttles.setdefault(group, PublishThrottle(self._broker))
+        throttle.update(rates.get("publishRateInMsgs", -1), rates.get("publishRateInBytes", -1))
+        return throttle

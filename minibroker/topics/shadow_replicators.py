@@ -113,7 +113,7 @@ class _ShadowReplicator:
 
     def _connect(self) -> None:
         """Open the producer if it is closed."""
-        topic = self._source.broker.load_topic(self._shadow)
+        topic = self._source.load_topic(self._shadow)
         if self._producer is not None or topic is None:
             return
         command = pb.CommandProducer(topic=str(self._shadow), producer_id=0, request_id=0)

@@ -17,17 +17,23 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topics.batch_acks import acknowledge_messages
+from pcli.minibroker.topics.acknowledgements import acknowledge_messages
 from pcli.minibroker.topics.consumer import Consumer
-from pcli.minibroker.topics.consumer_conflicts import conflict
-from pcli.minibroker.topics.dispatch_rate_limiter import DispatchRateLimiter
-from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, Dispatcher, PersistentDispatcher
+from pcli.minibroker.topics.dispatcher import (
+    EXCLUSIVE,
+    FAILOVER,
+    KEY_SHARED,
+    Dispatcher,
+    PersistentDispatcher,
+    conflict,
+)
+from pcli.minibroker.topics.rate_limiters import DispatchRateLimiter
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.cursor import ManagedCursor
     from pcli.minibroker.storage.entry import Entry
-    from pcli.minibroker.topics.subscription_documents import SubscriptionDocuments
     from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.topics.topic_documents import SubscriptionDocuments
     from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle
 
 __all__ = ["Position", "Subscription"]
@@ -102,7 +108,7 @@ class Subscription:
         # On a real broker, the cursor of a subscription with consumers is active, and such cursors are exempt without
         # the setting.
         limited = self.cursor is not None and self.topic.broker.settings.dispatchThrottlingOnNonBacklogConsumerEnabled
-        limiters = self.topic.dispatch_limiters(self) if limited else []
+        limiters = self.topic.effective_policies.dispatch_limiters(self) if limited else []
         self.limits = DispatchRateLimiter(self.topic.broker, limiters) if limiters else None
         for consumer in self.consumers:
             self._set_unacked_limit(consumer)

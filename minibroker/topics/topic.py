@@ -19,29 +19,27 @@ from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
-from pcli.minibroker.topics.deduplication import MessageDeduplication
-from pcli.minibroker.topics.deduplication_snapshot import DeduplicationSnapshot
+from pcli.minibroker.topics.deduplication import DeduplicationSnapshot, MessageDeduplication
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
 from pcli.minibroker.topics.last_dispatchable import LastDispatchableEntry
-from pcli.minibroker.topics.ledger_trimming import LedgerTrimming
-from pcli.minibroker.topics.managed_ledgers import open_ledger
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.publishing import append
 from pcli.minibroker.topics.shadow_replicators import ShadowReplicators, shadow_source
 from pcli.minibroker.topics.subscription import Subscription
 from pcli.minibroker.topics.topic_compaction import COMPACTION, TopicCompaction
 from pcli.minibroker.topics.topic_documents import TopicDocuments
+from pcli.minibroker.topics.topic_ledger import LedgerTrimming, open_ledger
 from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.storage.entry import Entry
     from pcli.minibroker.topics.broker_service import BrokerService
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.dispatcher import DispatcherFactory
     from pcli.minibroker.topics.producer import Producer
-    from pcli.minibroker.topics.rate_limiters import RateLimiter
-    from pcli.minibroker.topics.transport_cnx import TransportCnx
     from pcli.minibroker.transactions.txn_id import TxnId
 
 __all__ = ["Topic"]
@@ -73,6 +71,7 @@ class Topic:
         "last_active",
         "last_dispatchable",
         "ledger",
+        "load_topic",
         "make_dispatcher",
         "message_index",
         "messages_out_removed",
@@ -90,11 +89,19 @@ class Topic:
     )
 
     def __init__(
-        self, broker: BrokerService, name: TopicName, make_dispatcher: DispatcherFactory, *, stored: bool = False
+        self,
+        broker: BrokerService,
+        name: TopicName,
+        make_dispatcher: DispatcherFactory,
+        load_topic: Callable[[TopicName], Topic | None],
+        *,
+        stored: bool = False,
     ) -> None:
         """``stored`` means that the topic was stored before the broker started and is not loaded yet."""
         self.broker = broker
         self.make_dispatcher = make_dispatcher
+        self.load_topic = load_topic
+        """A function that returns a topic, or None if it does not exist."""
         self.name = name
         self.full_name = str(name)
         self.partition = name.partition
@@ -191,14 +198,6 @@ class Topic:
         self.fast_path = stores and not self.fenced and not self.effective_policies.affects_send
         for producer in self.producers.values():
             producer.fast_path = self.fast_path
-
-    def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
-        """Return the dispatch rate limits of a subscription."""
-        return self.effective_policies.dispatch_limiters(subscription)
-
-    def check_subscribe_rate(self, connection: TransportCnx, command: pb.CommandSubscribe) -> None:
-        """Raise Refused (NotAllowedError) if one consumer subscribes too often."""
-        self.effective_policies.check_subscribe_rate(connection, command)
 
     # -- transactions --------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.compaction.compacted_topic import CompactedLedger, CompactedTopic
 from pcli.minibroker.compaction.compactor import TwoPhaseCompactor
 from pcli.minibroker.compaction.raw_batch_converter import DamagedBatchError
-from pcli.minibroker.errors import Refused
+from pcli.minibroker.errors import Refused, decoding
 from pcli.minibroker.storage.backlog_size import backlog_size
+from pcli.minibroker.storage.broker_storage import Document
 from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.storage.spilling_storage import StorageFull
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE
@@ -34,7 +35,15 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["COMPACTION", "AlreadyRunningError", "CompactionRecord", "TopicCompaction", "is_system_cursor"]
+__all__ = [
+    "COMPACTION",
+    "AlreadyRunningError",
+    "CompactionDocument",
+    "CompactionRecord",
+    "TopicCompaction",
+    "is_system_cursor",
+]
+
 
 COMPACTION: Final = "__compaction"
 """The name of the compactor's subscription (Compactor.COMPACTION_SUBSCRIPTION)."""
@@ -352,3 +361,72 @@ def _client_error(refused: Refused) -> str:
 
 def _without_broker_entry(entry: Entry) -> Entry:
     return Entry(entry.offset, entry.ledger_id, entry.entry_id, entry.data[entry.block :])
+
+
+# -- the document of the compacted ledger ------------------------------------------------------------------------------
+
+
+_COMPACTED: Final = "/compacted-ledgers/"
+
+
+class CompactionDocument:
+    """The document of one topic."""
+
+    __slots__ = ("_document", "_ledgers", "_path", "_topic", "deleted")
+
+    def __init__(self, topic: Topic, path: str) -> None:
+        """``path`` is the end of the paths of the topic."""
+        self._topic = topic
+        self._path = f"{_COMPACTED}{path}"
+        self._document = Document(topic.broker.storage, self._path, self._encode)
+        self._ledgers: dict[CompactedLedger, tuple[int, int]] = {}
+        """The storages of the compacted ledgers: those of their entries and of their positions."""
+        self.deleted = False
+        """Whether the topic is deleted."""
+
+    def changed(self) -> None:
+        """Record that there is another compacted ledger, or that a ledger was deleted."""
+        if self._ledgers:
+            self._document.changed()
+
+    def new_ledger(self) -> CompactedLedger:
+        """Return the ledger of a new compaction."""
+        broker = self._topic.broker
+        ledger = self._open(broker.next_ledger_id(), broker.storage.new_storage_id(), broker.storage.new_storage_id())
+        self._document.changed()
+        return ledger
+
+    def _open(self, ledger_id: int, entries: int, index: int) -> CompactedLedger:
+        storage = self._topic.broker.storage
+        ledger = CompactedLedger(ledger_id, self._topic.partition, storage.open(entries), storage.open(index))
+        self._ledgers[ledger] = entries, index
+        return ledger
+
+    def _encode(self) -> Any:
+        compaction = self._topic.compaction
+        assert compaction is not None
+        self._ledgers = {ledger: ids for ledger, ids in self._ledgers.items() if not ledger.deleted}
+        if self.deleted or not self._ledgers:
+            return None
+        kept = compaction.compacted.ledger
+        running = [ids for ledger, ids in self._ledgers.items() if ledger is not kept]
+        value: dict[str, Any] = {"running": running, "horizon": compaction.compacted.horizon}
+        return value if kept is None else {**value, "id": kept.id, "size": kept.size, "storages": self._ledgers[kept]}
+
+    def restore(self) -> None:
+        """Restore the compacted ledger of a topic that is loaded, and delete those of interrupted compactions."""
+        storage, compaction = self._topic.broker.storage, self._topic.compaction
+        assert compaction is not None
+        value = storage.document(self._path)
+        if value is None:
+            return
+        with decoding(self._path):
+            if "storages" in value:
+                ledger = self._open(value["id"], *value["storages"])
+                ledger.restore(value["size"])
+                compaction.compacted.new_compacted_ledger(value["horizon"], ledger)
+            for ids in value["running"]:
+                for entries in map(storage.open, ids):
+                    entries.trim(entries.end)
+        compaction.check_ledger()
+        self._document.changed()

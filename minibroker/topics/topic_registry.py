@@ -203,7 +203,7 @@ class TopicRegistry:
         if source is not None and self.load(source) is not None and full in self.topics:
             return self.topics[full]  # the replicator of the source has loaded the shadow topic
         try:
-            topic = Topic(self._broker, name, self._make_dispatcher, stored=full in self._unloaded)
+            topic = Topic(self._broker, name, self._make_dispatcher, self.load, stored=full in self._unloaded)
         except Refused as refused:
             if self.on_load_failure is not None:
                 self.on_load_failure(full, refused.text)

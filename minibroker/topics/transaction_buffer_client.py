@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
-from pcli.minibroker.topics import transactional_acks
+from pcli.minibroker.topics import acknowledgements
 
 if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
@@ -38,7 +38,7 @@ class TransactionBufferClientImpl:
         found = self._existing(topic)
         one = None if found is None else found.subscriptions.get(subscription)
         if one is not None:
-            transactional_acks.end_transaction(one, txn, low_water_mark, commit=commit)
+            acknowledgements.end_transaction(one, txn, low_water_mark, commit=commit)
 
     def _existing(self, topic: str) -> Topic | None:
         """Return a topic, or None if it does not exist. Raises Refused (UnknownError) if the name is invalid."""

@@ -19,7 +19,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from warnings import warn
 
 from pcli.codec.errors import RemoteError
 from pcli.replay.client.actions import Action, Connect, Disconnect, Fetch, Write
@@ -161,11 +160,6 @@ class Client:
         if isinstance(result, ClientFailure):
             raise result.to_error()
         return result
-
-    async def ask(self, begin: Callable[[Callable[[Any], None]], object]) -> Any:
-        """Deprecated name of `call`, kept for one version."""
-        warn("ask is deprecated: use call", DeprecationWarning, stacklevel=2)
-        return await self.call(begin)
 
     async def close(self) -> None:
         """Close producers, consumers and connections. This takes a few seconds at most, even if no broker responds."""

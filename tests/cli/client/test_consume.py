@@ -277,15 +277,6 @@ def test_the_last_messages_of_an_empty_topic(consume: Any) -> None:
     assert (ran.code, ran.out) == (0, "")
 
 
-def test_old_letters_print_a_warning(consume: Any, send: Any) -> None:
-    send("letters", "a")
-    arguments = ("-s", "s", "-t", "Shared", "--from", "earliest", "-n", 1, "-f", "%s!")
-    ran = consume("letters", *arguments)
-    assert (ran.code, ran.out) == (0, "a!")
-    assert "pcli: -t is deprecated in this command and will be removed: use --subscription-type\n" in ran.err
-    assert "pcli: -f is deprecated in this command and will be removed: use --format\n" in ran.err
-
-
 def test_ndjson_is_one_object_per_message_and_json_an_array_of_them(consume: Any, send: Any) -> None:
     send("rows", *"ab")
     array, lines = (consume("rows", "--last", 2, "--exit-at-end", "-T", form) for form in ("json", "ndjson"))

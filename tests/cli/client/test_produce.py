@@ -283,12 +283,3 @@ def test_a_malformed_json_line_is_named(produce: Any, line: bytes, text: str) ->
     ran = produce("wrong", "--json", stdin=b'{"payload": "a"}\n' + line + b"\n")
     assert ran.code == 2
     assert ran.err.splitlines()[-1] == f"pcli: {text}"
-
-
-def test_old_letters_print_a_warning(produce: Any, tmp_path: Any) -> None:
-    path = tmp_path / "lines"
-    path.write_text("a\n")
-    ran = produce("letters", "-f", path, "-r", 100)
-    assert ran.code == 0
-    assert "pcli: -f is deprecated in this command and will be removed: use --file\n" in ran.err
-    assert "pcli: -r is deprecated in this command and will be removed: use --rate\n" in ran.err

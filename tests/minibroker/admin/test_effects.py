@@ -240,10 +240,10 @@ def test_the_dispatch_rate_of_a_subscription(world, rest):
     client.subscribe("t", consumer_id=2, subscription="slow")
     [topic] = world.broker.topics.values()
     assert rest("POST", f"{TOPIC}/slow/dispatchRate", {"dispatchThrottlingRateInMsg": 5}).status == 204
-    assert [one.messages.rate for one in topic.dispatch_limiters(topic.subscriptions["slow"])] == [5]
-    assert topic.dispatch_limiters(topic.subscriptions["fast"]) == []
+    assert [one.messages.rate for one in topic.effective_policies.dispatch_limiters(topic.subscriptions["slow"])] == [5]
+    assert topic.effective_policies.dispatch_limiters(topic.subscriptions["fast"]) == []
     assert rest("DELETE", f"{TOPIC}/slow/dispatchRate").status == 204
-    assert topic.dispatch_limiters(topic.subscriptions["slow"]) == []
+    assert topic.effective_policies.dispatch_limiters(topic.subscriptions["slow"]) == []
 
 
 def test_dynamic_settings_change_at_runtime(world, rest):

@@ -15,8 +15,7 @@ from pcli.minibroker.schema.registry import SchemaRegistry, StoredSchema
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.storage.ledger import Ledger, ManagedLedger
-from pcli.minibroker.topics.deduplication import MessageDeduplication
-from pcli.minibroker.topics.deduplication_snapshot import DeduplicationSnapshot
+from pcli.minibroker.topics.deduplication import DeduplicationSnapshot, MessageDeduplication
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_compaction import TopicCompaction
@@ -51,10 +50,10 @@ FIELDS: dict[type, tuple[str, str]] = {
     Topic: (
         "name created message_index producer_access ledger subscriptions deduplication deduplication_snapshot "
         "transaction_buffer compaction",
-        "broker full_name partition persistent schema_id shadow_source make_dispatcher documents producers fenced "
-        "fast_path entries_announced entries_in effective_policies transactions_enabled last_active backlog_quota "
-        "detached_cursors bytes_out_removed messages_out_removed chunk_published shadow_replicators _bytes_in_removed "
-        "_messages_in_removed last_dispatchable _trimming",
+        "broker full_name partition persistent schema_id shadow_source load_topic make_dispatcher documents producers "
+        "fenced fast_path entries_announced entries_in effective_policies transactions_enabled last_active "
+        "backlog_quota detached_cursors bytes_out_removed messages_out_removed chunk_published shadow_replicators "
+        "_bytes_in_removed _messages_in_removed last_dispatchable _trimming",
     ),
     MessageDeduplication: ("_highest", "_before _gone _settings"),
     DeduplicationSnapshot: ("cursor", "on_take _entries _ledger _settings _taken"),

@@ -29,11 +29,11 @@ def test_dispatch_limits_come_from_broker_topic_and_subscription(make_world):
     world.broker.policies.set_topic(TopicName.parse(T), "dispatchRate", rate)
     world.broker.policies.set_topic(TopicName.parse(T), "subscriptionDispatchRate", {**rate, "ratePeriodInSecond": 1})
     topic = world.broker.topics[T]
-    limiters = topic.dispatch_limiters(topic.subscriptions["sub"])
+    limiters = topic.effective_policies.dispatch_limiters(topic.subscriptions["sub"])
     assert [limiter.messages.rate for limiter in limiters] == [7, 30, 30]
     assert [limiter.messages.period_ms for limiter in limiters] == [1000, 10_000, 1000]
     other = world.broker.topics[N]
-    assert [one.messages.rate for one in other.dispatch_limiters(other.subscriptions["sub"])] == [7]
+    assert [one.messages.rate for one in other.effective_policies.dispatch_limiters(other.subscriptions["sub"])] == [7]
 
 
 def test_the_subscribe_rate_of_one_consumer(make_world):
@@ -140,7 +140,7 @@ def test_a_dispatch_rate_relative_to_the_publish_rate(world, policy):
     client.subscribe()
     rate = {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
     set_policy(world, policy, {**rate, "relativeToPublishRate": True})
-    [limiter] = world.broker.topics[T].dispatch_limiters(world.broker.topics[T].subscriptions["sub"])
+    [limiter] = world.broker.topics[T].effective_policies.dispatch_limiters(world.broker.topics[T].subscriptions["sub"])
     rates = [limiter.messages.rate]
     for minute in range(3):
         for number in range(240 if minute == 0 else 0):

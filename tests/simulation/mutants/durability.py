@@ -10,7 +10,7 @@ from pcli.minibroker.broker_documents import BrokerDocuments
 from pcli.minibroker.storage.broker_storage import DurableBrokerStorage
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.deduplication import MessageDeduplication
-from pcli.minibroker.topics.subscription_documents import SubscriptionDocuments
+from pcli.minibroker.topics.topic_documents import SubscriptionDocuments
 from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle
 
 __all__: list[str] = []

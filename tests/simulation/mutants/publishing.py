@@ -10,9 +10,9 @@ from pcli.codec.proto import pb
 from pcli.minibroker.compaction.compacted_topic import CompactedLedger
 from pcli.minibroker.compaction.compactor import TwoPhaseCompactor
 from pcli.minibroker.topics.deduplication import MessageDeduplication
+from pcli.minibroker.topics.frame_writers import SendReceiptWriter
 from pcli.minibroker.topics.producer import Producer
 from pcli.minibroker.topics.producer_access import ProducerAccess
-from pcli.minibroker.topics.send_receipts import SendReceiptWriter
 from pcli.minibroker.topics.topic import Topic
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""LedgerTrimming: the deletion of the closed ledgers of one topic (ManagedLedgerImpl.internalTrimLedgers).
+"""The ledger of one topic: how it is opened, and when its closed ledgers are deleted.
 
 Rules of this file
 1. A closed ledger that no durable cursor needs and retention does not keep is deleted. This is checked when a ledger is
@@ -6,17 +6,37 @@ Rules of this file
 2. Consumers at the end of the topic read an entry before its ledger is deleted.
 3. Before the check, cursors at the end of a closed ledger move to the start of the next ledger
    (maybeUpdateCursorBeforeTrimmingConsumedLedger).
+
+Source of the rules: ManagedLedgerFactoryImpl, ManagedLedgerImpl.internalTrimLedgers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pcli.codec.proto import pb
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.storage.ledger import ManagedLedger
+from pcli.minibroker.storage.shadow_ledger import ShadowManagedLedger
+
 if TYPE_CHECKING:
-    from pcli.minibroker.storage.ledger import ManagedLedger
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["LedgerTrimming", "mark_delete_positions"]
+__all__ = ["LedgerTrimming", "mark_delete_positions", "open_ledger"]
+
+
+def open_ledger(topic: Topic) -> ManagedLedger:
+    """Return the ledger of a topic. Raises Refused (PersistenceError) if the source of a shadow topic is missing."""
+    broker, name = topic.broker, topic.name
+    if topic.shadow_source is not None:
+        source = topic.load_topic(topic.shadow_source)
+        if source is None or source.ledger is None:
+            raise Refused(pb.PersistenceError, "Managed ledger not found")
+        return ShadowManagedLedger(str(name), source.ledger, broker.now)
+    if topic.documents is not None:
+        return topic.documents.open_ledger(broker, name)
+    storage = broker.storage.open(0)
+    return ManagedLedger(str(name), storage, broker.next_ledger_id, broker.settings, broker.now, cache=broker.cache)
 
 
 class LedgerTrimming:
