@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,9 +27,9 @@ from pcli.spark.input.checked_plan import planned, strict_error
 from pcli.spark.input.read_plan import Plan
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.count_permits import count_new_permits, count_permits
-from pcli.spark.stages.incremental import IncrementalState, is_unchanged, keep, kept_of, read_new, with_missing_files
+from pcli.spark.stages.incremental import is_unchanged, keep, kept_of, read_new, with_missing_files
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
-from pcli.spark.stages.kept_lifecycles import KeptLifecycles
+from pcli.spark.stages.kept_states import IncrementalState, KeptRecording
 from pcli.spark.stages.list_frames import list_frames, list_new_frames
 from pcli.spark.stages.merge_exchanges import merge_exchanges
 from pcli.spark.stages.merge_incrementally import merge_incrementally
@@ -79,7 +80,7 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
             return summary_of(store, run.base, changed=False)
         made = _TableWriter(request, engine, run.staging)
         made.write(captures, readings)
-        state = {} if kept is None else keep(run, kept, readings, request.horizon_s)
+        state = {} if kept is None else keep(run, kept, request.horizon_s)
         keep_days, replaced = _keep_days(request), made.replaced if continued else {}
         completed = run.commit(
             made.files, tables, request=_recorded(request), state=state, keep_days=keep_days, replaced=replaced
@@ -122,7 +123,8 @@ def _read(
     required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
-        return [read_recording(one, request, required, engine, storage, run.staging) for one in found.recordings], found
+        read = partial(read_recording, request=request, required=required, engine=engine, storage=storage)
+        return [ReadRecording.of(one, read(one, staging=run.staging)[0]) for one in found.recordings], found
     found, missing = with_missing_files(found, kept)
     readings = [read_new(one, request, required, engine, run.staging, kept, missing) for one in found.recordings]
     return readings, found
@@ -151,8 +153,8 @@ class _TableWriter:
 
     def _write_recording(self, reading: ReadRecording, place: int) -> None:
         """Write the tables of one recording, except `captures` and `gaps`."""
-        if reading.lifecycles is not None:
-            self._merge_incrementally(reading, reading.lifecycles, place)
+        if reading.kept is not None:
+            self._merge_incrementally(reading, reading.kept, place)
         elif self._names & {"messages", "exchanges", "permits"}:
             self._merge(reading, place)
         if "permits" in self._names:
@@ -171,32 +173,36 @@ class _TableWriter:
         if "exchanges" in self._names:
             self.files += merge_exchanges(self._engine, self._staging, reading, merged_facts, place)
 
-    def _merge_incrementally(self, reading: ReadRecording, kept: KeptLifecycles, place: int) -> None:
+    def _merge_incrementally(self, reading: ReadRecording, kept: KeptRecording, place: int) -> None:
         horizon_ns = int(self._request.horizon_s * 1_000_000_000)
-        merged = merge_incrementally(self._engine, self._staging, reading, kept, place, self._names, horizon_ns)
+        merged = merge_incrementally(
+            self._engine, self._staging, reading, kept.lifecycles, place, self._names, horizon_ns
+        )
         self.files += merged.made
         self.late += merged.late
         for name, files in merged.replaced.items():
             self._replace(name, files)
-        reading.lifecycles = merged.kept
+        kept.lifecycles = merged.kept
 
     def _count_permits(self, reading: ReadRecording, place: int) -> None:
-        kept = reading.permits
+        kept = reading.kept
         if kept is None:
             self.files += count_permits(self._engine, self._staging, reading, place)
             return
-        removed = reading.lifecycles.removed if reading.lifecycles is not None else 0
+        removed = kept.lifecycles.removed
         last = reading.splits[removed - 1].part if removed else -1
-        made, replaced, reading.permits = count_new_permits(self._engine, self._staging, reading, kept, place, last)
+        made, replaced, kept.permits = count_new_permits(
+            self._engine, self._staging, reading, kept.permits, place, last
+        )
         self.files += made
         self._replace("permits", replaced)
 
     def _list_frames(self, reading: ReadRecording, place: int) -> None:
-        kept = reading.frame_states
+        kept = reading.kept
         if kept is None:
             self.files += list_frames(self._engine, self._staging, reading.splits, place)
             return
-        made, replaced, reading.frame_states = list_new_frames(self._engine, self._staging, reading, kept, place)
+        made, replaced, kept.frames = list_new_frames(self._engine, self._staging, reading, kept.frames, place)
         self.files += made
         self._replace("frames", replaced)
 

@@ -11,7 +11,6 @@ Rules of this file
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,13 +23,13 @@ import pyarrow.compute as pc
 from pcli.spark.columnar.permits.permit_buckets import BUCKET_NS, PERMITS, merge_permits, permit_rows
 from pcli.spark.columnar.permits.permit_sessions import PermitSessions
 from pcli.spark.engine import Block, Engine, Shared
-from pcli.spark.stages.kept_states import KeptStates, PermitState
-from pcli.spark.stages.kept_values import dump, load_kept
+from pcli.spark.stages.kept_states import KeptStates, PermitState, StateFile
+from pcli.spark.stages.kept_values import keep_value, load_kept
 from pcli.spark.stages.merge_files import merge_files_of_states
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, as_batch, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_bytes, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
 __all__ = ["count_new_permits", "count_permits"]
 
@@ -109,19 +108,19 @@ class _Run:
     def __init__(self, engine: Engine, staging: Staging, reading: ReadRecording, place: int) -> None:
         self._engine, self._staging, self._reading, self._place = engine, staging, reading, place
 
-    def merge_after(self, state: PermitState) -> tuple[list[_Merged], str]:
-        """Merge the rows after a state; return them and the name of the file with the balances."""
+    def merge_after(self, state: PermitState) -> tuple[list[_Merged], StateFile]:
+        """Merge the rows after a state; return them and the file with the balances."""
         splits = [split for split in self._reading.splits[:-1] if split.part >= state.parts]
         end = self._reading.splits[-1]
         sessions = load_kept(self._staging.store, state.sessions) if state.sessions else PermitSessions()
         starts = self.starts(sessions, splits)
-        name = write_bytes(self._staging, f"sessions-{uuid.uuid4().hex}", dump(sessions))
+        file = keep_value(self._staging, "sessions", sessions)
         starts = pa.concat_batches([starts, self.starts(sessions, [end])])
         times = [split.counted.first_ns for split in splits if split.counted.first_ns is not None]
         limit_ns = times[-1] // BUCKET_NS * BUCKET_NS if times else 0
         earlier = SplitParts(-1, -1, {"permits": state.open})
         items = [("open", earlier), *(("new", split) for split in splits), ("end", end)]
-        return self.merge(starts, items, limit_ns), name
+        return self.merge(starts, items, limit_ns), file
 
     def starts(self, sessions: PermitSessions, splits: Sequence[SplitParts]) -> pa.RecordBatch:
         """Return the balances at the start of each part of the splits.

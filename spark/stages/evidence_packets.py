@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
 
@@ -23,15 +23,21 @@ __all__ = ["places_of_evidence"]
 
 
 def places_of_evidence(
-    engine: Engine, staging: Staging, reading: ReadRecording, findings: pa.Table, *, cut: bool
+    engine: Engine,
+    staging: Staging,
+    reading: ReadRecording,
+    findings: pa.Table,
+    known: Mapping[int, FramePlace],
+    *,
+    cut: bool,
 ) -> dict[int, FramePlace]:
     """Return the positions of the frames in the column ``frames`` of findings, by number.
 
-    Positions that ``reading`` contains are not determined again. ``cut`` is whether packets were left out, so that
+    ``known`` contains the positions that are not determined again. ``cut`` is whether packets were left out, so that
     packet numbers in the files are unknown.
     """
     every: Longs = np.unique(pc.list_flatten(findings["frames"]).to_numpy(zero_copy_only=False).astype(np.int64))
-    places = {number: reading.evidence[number] for number in every.tolist() if number in reading.evidence}
+    places = {number: known[number] for number in every.tolist() if number in known}
     numbers = every[~np.isin(every, list(places))] if places else every
     if not len(numbers):
         return places

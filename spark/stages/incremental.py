@@ -3,7 +3,7 @@
 Steps
 - The reader's state after each of the last files and the tables of every split are kept. A file that follows all
   earlier files is read from the last state: by one task, or in splits if the new files are larger than a split. The
-  observation of connections continues in the same way (kept_observations.py). The remaining stages use the tables of
+  observation of connections continues in the same way (observe_connections.py). The remaining stages use the tables of
   old and new files.
 - Results from the end of the recording are not kept, because files may follow.
 - If a file arrived late and precedes other files, or has changed (it was still being written), it is read together with
@@ -19,9 +19,8 @@ Rules of this file
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from itertools import takewhile
 from typing import Any, Final
@@ -31,28 +30,32 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Stream
 from pcli.codec.errors import LocalError
 from pcli.spark.columnar.observation.connection_ties import merge_ties
-from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine
 from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
 from pcli.spark.request import Request, RequiredData
-from pcli.spark.stages.kept_lifecycles import KeptLifecycles
-from pcli.spark.stages.kept_observations import KeptObservations
-from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
-from pcli.spark.stages.kept_values import dump, load
+from pcli.spark.stages.kept_states import (
+    NO_FILE,
+    IncrementalState,
+    KeptRecording,
+    KeptStates,
+    State,
+    moved,
+    paths_of,
+)
+from pcli.spark.stages.kept_values import keep_value, load
 from pcli.spark.stages.merge_lifecycles import SMALL
-from pcli.spark.stages.read_new_files import Start, read_from
-from pcli.spark.stages.read_recording import ReadRecording, as_read, tables_of
+from pcli.spark.stages.read_recording import ReadRecording, Start, read_recording, tables_of
 from pcli.spark.stages.split_tables import PartStorage, SplitParts
-from pcli.spark.tables.data_files import Staging, write_bytes
+from pcli.spark.tables.data_files import Staging
 from pcli.spark.tables.run_commit import STATE, OpenRun
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["IncrementalState", "is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
+__all__ = ["is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
 
 _FORMAT: Final = 8
 """Number of the format of the kept data. Increase it when a class or a partial table in it changes."""
 
-_INDEX: Final = f"index-{_FORMAT}-"
+_INDEX: Final = f"index-{_FORMAT}"
 """Start of the name of the file with an `IncrementalState`. In format 1, the name does not contain the number."""
 
 _CHECKPOINTS: Final = 4
@@ -70,58 +73,6 @@ _REMOVED: Final = frozenset({
 """Tables of splits that are older than the horizon and no longer needed."""
 
 
-@dataclass(slots=True)
-class KeptRecording:
-    """The data that is kept for a recording."""
-
-    entries: list[Entry] = field(default_factory=list)
-    """The files in order."""
-    splits: list[SplitParts] = field(default_factory=list)
-    positions: dict[int, int] = field(default_factory=dict)
-    checkpoints: dict[int, str] = field(default_factory=dict)
-    """Names of the files that contain the reader's state, by the number of captures read before the state was kept."""
-    observations: list[KeptObservations] = field(default_factory=list)
-    """The states of the observed groups after the last runs, in order."""
-    lifecycles: KeptLifecycles = field(default_factory=KeptLifecycles)
-    permits: KeptStates[PermitState] = field(default_factory=KeptStates)
-    frames: KeptStates[TableState] = field(default_factory=KeptStates)
-    evidence: dict[int, FramePlace] = field(default_factory=dict)
-    """The positions of the frames that findings name, by number."""
-
-    def oldest_state(self) -> int:
-        """Return the number of captures before the oldest position from which the recording can be read.
-
-        If no split is older than the horizon, it can be read from its beginning.
-        """
-        removed = self.lifecycles.removed
-        if not removed:
-            return 0
-        last = self.splits[removed - 1].part
-        first = max(
-            min((one.parts for one in states if one.parts > last), default=0)
-            for states in (self.observations, self.permits.states, self.frames.states)
-        )
-        return min(count for count in self.checkpoints if count > last and count >= first)
-
-    def paths(self) -> Iterator[str]:
-        """Yield the paths of all files that contain kept data."""
-        yield from (part.path for split in self.splits for some in split.tables.values() for part in some)
-        yield from self.checkpoints.values()
-        yield from (group.path for one in self.observations for group in one.groups)
-        yield from self.lifecycles.paths()
-        yield from self.permits.paths()
-        yield from self.frames.paths()
-
-
-@dataclass(slots=True)
-class IncrementalState:
-    """The data that an incremental run keeps for the next run."""
-
-    options: dict[str, Any]
-    recordings: dict[str, KeptRecording] = field(default_factory=dict)
-    """The recordings by cluster."""
-
-
 def kept_of(run: OpenRun, request: Request, required: RequiredData) -> IncrementalState:
     """Return the data of the previous run, or an empty state.
 
@@ -132,7 +83,7 @@ def kept_of(run: OpenRun, request: Request, required: RequiredData) -> Increment
     data = None if index is None else store.read(index)
     if index is None or data is None:
         return IncrementalState(options)
-    if not index.startswith(f"{STATE}/{_INDEX}"):
+    if not index.startswith(f"{STATE}/{_INDEX}-"):
         raise LocalError(
             f"{store.root}: the earlier run kept its state in a different format (another version of pcli): omit "
             "--incremental, or use a new OUT and a new checkpoint"
@@ -236,32 +187,29 @@ def read_new(
                 "it is missing: omit --incremental to write tables of the existing files"
             )
     before = [split for split in old.splits if split.part < at]
-    start = Start(at, old.checkpoints[at] if at else "", len(before), _CHECKPOINTS)
-    read, checkpoints = read_from(start, recording, request, required, engine, staging)
+    start = Start(at, old.checkpoints[at] if at else NO_FILE, len(before), _CHECKPOINTS)
+    storage = PartStorage(staging)
+    read, checkpoints = read_recording(recording, request, required, engine, storage, staging, start)
     read.splits = [*(_with_streams(split, read.streams) for split in before), *read.splits]
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
     checkpoints |= {count: name for count, name in old.checkpoints.items() if count <= at}
     newest = _distant(checkpoints, recording.parts, request.horizon_s)
-    observations = [one for one in old.observations if one.parts <= same]
     lifecycles = old.lifecycles if old.lifecycles.parts <= same else replace(old.lifecycles, facts="")
     frames = sum(split.counted.frames for split in before)
     evidence = {number: place for number, place in old.evidence.items() if number <= frames}
-    kept.recordings[recording.cluster] = KeptRecording(
+    now = kept.recordings[recording.cluster] = KeptRecording(
         [_noted(entry) for entry in recording.parts],
         list(read.splits),
         read.positions,
         {count: checkpoints[count] for count in newest},
-        observations,
+        old.observations.until(same),
         lifecycles,
         old.permits.until(same),
         old.frames.until(same),
         evidence,
     )
-    reading = as_read(recording, read)
-    reading.observed = observations[-1] if observations else KeptObservations()
-    now = kept.recordings[recording.cluster]
-    reading.lifecycles, reading.evidence = lifecycles, evidence
-    reading.permits, reading.frame_states = now.permits, now.frames
+    reading = ReadRecording.of(recording, read)
+    reading.kept = now
     return reading
 
 
@@ -281,62 +229,49 @@ def _distant(counts: Iterable[int], entries: Sequence[Entry], horizon_s: float) 
 
 def is_unchanged(run: OpenRun, kept: IncrementalState) -> bool:
     """Return whether no file was read."""
-    paths = {path for one in kept.recordings.values() for path in one.paths()}
-    return paths <= set(run.base.state)
+    return paths_of(kept.recordings) <= set(run.base.state)
 
 
-def keep(run: OpenRun, kept: IncrementalState, readings: Iterable[ReadRecording], horizon_s: float) -> dict[str, str]:
+def keep(run: OpenRun, kept: IncrementalState, horizon_s: float) -> dict[str, str]:
     """Return the current and final paths of the files for the next run, for `Run.commit`."""
     files: dict[str, str] = {}
-    readings = list(readings)
-    observed = {reading.recording.cluster: reading.observed for reading in readings}
-    lifecycles = {reading.recording.cluster: reading.lifecycles for reading in readings}
-    permits = {reading.recording.cluster: reading.permits for reading in readings}
-    frames = {reading.recording.cluster: reading.frame_states for reading in readings}
-    evidence = {reading.recording.cluster: reading.evidence for reading in readings}
 
-    def moved(path: str) -> str:
+    def final_path(path: str) -> str:
         """Return the final path of a file in the state. A file that is already in the state keeps its path."""
         files[path] = path if path.startswith(f"{STATE}/") else f"{STATE}/{path.rpartition('/')[2]}"
         return files[path]
 
-    moved_state = IncrementalState(kept.options)
-    for cluster, one in kept.recordings.items():
-        state = lifecycles.get(cluster) or one.lifecycles
-        splits = []
-        for number, split in enumerate(_with_merged_ties(run.staging, one.splits, state.removed)):
-            removed = _REMOVED if number < state.removed else ()
-            tables = [(name, some) for name, some in split.tables.items() if name not in removed]
-            placed = {name: [replace(part, path=moved(part.path)) for part in some] for name, some in tables}
-            splits.append(replace(split, tables=placed))
-        checkpoints = {count: moved(name) for count, name in one.checkpoints.items()}
-        states = {known.parts: known for known in (*one.observations, observed.get(cluster)) if known is not None}
-        observations = [
-            replace(known, groups=[replace(group, path=moved(group.path)) for group in known.groups])
-            for known in map(states.__getitem__, _distant(filter(None, states), one.entries, horizon_s))
-        ]
-        counted, listed = permits.get(cluster) or one.permits, frames.get(cluster) or one.frames
-        counts = _distant((known.parts for known in counted.states or listed.states), one.entries, horizon_s)
-        moved_state.recordings[cluster] = replace(
-            one,
-            splits=splits,
-            checkpoints=checkpoints,
-            observations=observations,
-            lifecycles=state.moved(moved),
-            permits=counted.reduced(counts).moved(moved),
-            frames=listed.reduced(counts),
-            evidence=evidence.get(cluster, one.evidence),
-        )
-    index = write_bytes(run.staging, f"{_INDEX}{uuid.uuid4().hex}", dump(moved_state))
-    moved(index)
+    recordings = {cluster: _reduced(run.staging, one, horizon_s) for cluster, one in kept.recordings.items()}
+    state = moved(IncrementalState(kept.options, recordings), final_path)
+    final_path(keep_value(run.staging, _INDEX, state))
     return files
+
+
+def _reduced(staging: Staging, one: KeptRecording, horizon_s: float) -> KeptRecording:
+    """Return the state of a recording without the tables and states that no later run needs."""
+    old = one.lifecycles.removed
+    splits = _with_merged_ties(staging, one.splits, old)
+    for number, split in enumerate(splits[:old]):
+        tables = {name: some for name, some in split.tables.items() if name not in _REMOVED}
+        splits[number] = replace(split, tables=tables)
+
+    def distant(states: KeptStates[State]) -> KeptStates[State]:
+        return states.reduced(_distant((state.parts for state in states.states), one.entries, horizon_s))
+
+    return replace(
+        one,
+        splits=splits,
+        observations=distant(one.observations),
+        permits=distant(one.permits),
+        frames=distant(one.frames),
+    )
 
 
 def _with_merged_ties(staging: Staging, splits: list[SplitParts], removed: int) -> list[SplitParts]:
     """Return splits of which the first has the ties of the first ``removed`` splits."""
     old = splits[:removed]
     if sum("ties" in split.tables for split in old) < 2:
-        return splits
+        return list(splits)
     tables = (table for split in old for table in tables_of(staging, split, "ties"))
     merged = pa.Table.from_batches([merge_ties(batch for table in tables for batch in table.to_batches())])
     ties = {"ties": PartStorage(staging).keep("ties", [merged])}

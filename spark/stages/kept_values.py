@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import uuid
 import zlib
 from collections.abc import Callable
 from types import FunctionType, MethodType
@@ -36,10 +37,12 @@ from pcli.codec.observe.tracking.subscriptions.transaction_end import Transactio
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.observe.tracking.transactions import Transactions
 from pcli.spark.columnar.observation.observe_group import Group
+from pcli.spark.stages.kept_states import StateFile
 from pcli.spark.stages.read_sequentially import collection_disabled
+from pcli.spark.tables.data_files import Staging, write_bytes
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["dump", "load", "load_kept"]
+__all__ = ["dump", "keep_value", "load", "load_kept"]
 
 _PLAIN: Final = frozenset({
     ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "bytearray"), ("builtins", "range"),
@@ -65,7 +68,6 @@ _MODULES: Final = frozenset({
     "pcli.spark.columnar.permits.permit_sessions",
     "pcli.spark.columnar.reading.recent_segments",
     "pcli.spark.input.capture_files", "pcli.spark.input.capture_headers", "pcli.spark.input.read_plan",
-    "pcli.spark.stages.incremental", "pcli.spark.stages.kept_lifecycles", "pcli.spark.stages.kept_observations",
     "pcli.spark.stages.kept_states", "pcli.spark.stages.read_sequentially",
     "pcli.spark.stages.split_tables", "pcli.spark.tables.data_files",
 })  # fmt: skip
@@ -134,6 +136,11 @@ def load(data: bytes, where: str) -> Any:
             f"{where}: damaged, or written by a different version of pcli ({error}): omit --incremental to read "
             "all files again"
         ) from None
+
+
+def keep_value(staging: Staging, what: str, value: Any) -> StateFile:
+    """Write a value to a file whose name begins with ``what``, and return the file."""
+    return StateFile(write_bytes(staging, f"{what}-{uuid.uuid4().hex}", dump(value)))
 
 
 def load_kept(store: Store, name: str) -> Any:

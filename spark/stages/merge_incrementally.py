@@ -35,8 +35,8 @@ from pcli.spark.columnar.lifecycles.partial_renumbering import concat_partials
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.settled_facts import has_later_gaps, settled_facts, subscriptions_by_topic
 from pcli.spark.engine import Engine, Shared
-from pcli.spark.stages.kept_lifecycles import ClosedPeriod, KeptLifecycles, Parts
 from pcli.spark.stages.kept_small_tables import without_old_rows
+from pcli.spark.stages.kept_states import ClosedPeriod, KeptLifecycles, Parts
 from pcli.spark.stages.merge_exchanges import exchanges_of_halves, merge_acks, write_exchanges
 from pcli.spark.stages.merge_files import merge_files
 from pcli.spark.stages.merge_lifecycles import (

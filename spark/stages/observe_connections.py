@@ -6,13 +6,18 @@ Rules of this file
 2. If one group would keep a task busy while other tasks are idle, the group is divided: its connections are observed
    first, then its topics (observe_topics). A division adds a third of the work, so small groups are not divided.
 3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
+4. A group of an incremental run continues the only kept group that contains any of its connections. If there are
+   several, because a new connection ties them, or if a connection is now known to be different (its client, its
+   protocol, or whether its server is a Pulsar server), the group is observed again from its first frame: the states of
+   two Trackers cannot be merged, and the Tracker does not keep the records of all ended connections.
+5. A kept group never loses connections, and small new groups are added to a small kept group. The number of kept groups
+   therefore does not grow with the number of runs.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -22,9 +27,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
-from pcli.spark.columnar.observation.connection_groups import groups_of, packed
+from pcli.spark.columnar.observation.connection_groups import PACKED_FRAMES, groups_of, packed
+from pcli.spark.columnar.observation.disjoint_sets import Sets
 from pcli.spark.columnar.observation.finding_table import with_places
 from pcli.spark.columnar.observation.group_division import Division, divide
 from pcli.spark.columnar.observation.observation_schemas import INNER
@@ -33,16 +40,16 @@ from pcli.spark.columnar.observation.observe_group import conclude, new_group, o
 from pcli.spark.columnar.observation.recording_context import Recording, recording_of
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.evidence_packets import places_of_evidence
-from pcli.spark.stages.kept_observations import KeptGroup, KeptObservations, continued_groups, kept_streams
-from pcli.spark.stages.kept_values import dump, load_kept
+from pcli.spark.stages.kept_states import NO_FILE, KeptGroup, ObservationState, StateFile
+from pcli.spark.stages.kept_values import keep_value, load_kept
 from pcli.spark.stages.observe_topics import observe_topic_parts
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_bytes, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
-__all__ = ["observe_recording"]
+__all__ = ["continued_groups", "kept_streams", "observe_recording"]
 
 _LARGE: int = 3_000_000
 """Minimum number of frames of a divided group. One task needs about two minutes for this number."""
@@ -90,8 +97,8 @@ class _Result:
 
     tables: _Tables
     bucket: int
-    path: str
-    """Path of the file with the state of the group; empty if it is not kept."""
+    file: StateFile = NO_FILE
+    """The file with the state of the group; empty if it is not kept."""
 
 
 def observe_recording(
@@ -107,7 +114,10 @@ def observe_recording(
     tables = _observed(engine, staging, reading)
     if "findings" in required:
         findings = tables["findings"]
-        places = reading.evidence = places_of_evidence(engine, staging, reading, findings, cut=cut)
+        known = {} if reading.kept is None else reading.kept.evidence
+        places = places_of_evidence(engine, staging, reading, findings, known, cut=cut)
+        if reading.kept is not None:
+            reading.kept.evidence = places
         tables["findings"] = _table(with_places(findings, places, reading.recording.cluster))
     return [
         made for name in required for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])
@@ -127,13 +137,14 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     buckets, size = _buckets(groups)
     divided = frozenset(buckets[list(division.links)].tolist())
     by_bucket = {int(buckets[group]): one for group, one in continued.items()}
-    facts = engine.share(_Facts(cluster, recording, buckets, divided, reading.observed is not None, by_bucket))
+    facts = engine.share(_Facts(cluster, recording, buckets, divided, reading.kept is not None, by_bucket))
     items = _items(reading, recording_events, groups, len(continued))
     sizes = [1 if item.split is None else size_of([item.split], "heads") for item in items]
     cut, join = partial(_cut, staging, facts), partial(_join, staging, facts)
     results = engine.exchange("observe", cut, items, size, join, sizes=sizes)
-    if reading.observed is not None:
-        reading.observed = _kept(reading, recording_events, frames, recording, buckets, results)
+    if reading.kept is not None:
+        state = _kept(reading, recording_events, frames, recording, buckets, results)
+        reading.kept.observations = reading.kept.observations.followed_by(state, [])
     given = [one.tables for one in results]
     if division.links:
         events = [one.pop("link_events") for one in given if "link_events" in one]
@@ -148,18 +159,18 @@ def _items(
 
     ``continued`` is the number of groups that continue a kept group.
     """
-    kept = reading.observed or KeptObservations()
+    kept = _last_state(reading)
     items = [
         _Item(split, rank, _table(note_and_end_rows(some)), _OLD if split.part < kept.parts else _NEW)
         for rank, (split, some) in enumerate(zip(reading.splits, recording_events), 1)
     ]
-    if reading.observed is not None:
+    if reading.kept is not None:
         items[-1] = replace(items[-1], kind=_END)
     # Connections that are in no kept group have no rows in old splits.
     given = [item for item in items if item.kind != _OLD] if continued == len(kept.groups) else items
     used = {number for item in given if item.split is not None for number in item.split.frames}
     used |= {int(number) for item in given for number in item.rows["stream"].to_pylist()}
-    if reading.observed is not None:
+    if reading.kept is not None:
         used |= set(groups.values())  # every group needs a row
     return [_Item(None, 0, _table(stream_rows(reading.streams[number] for number in sorted(used)))), *given]
 
@@ -171,15 +182,21 @@ def _kept(
     recording: Recording,
     buckets: Longs,
     results: Sequence[_Result],
-) -> KeptObservations:
+) -> ObservationState:
     """Return the states of all groups."""
     used = {one.item.stream.number for some in recording_events for one in some if one.item.stream is not None}
-    paths = {one.bucket: one.path for one in results}
+    files = {one.bucket: one.file for one in results}
     streams: dict[int, dict[int, tuple[Any, ...]]] = {}
     for number, values in kept_streams(reading.streams, used | frames.keys(), recording.servers).items():
         streams.setdefault(int(buckets[number]), {})[number] = values
-    kept = [KeptGroup(some, paths[bucket]) for bucket, some in sorted(streams.items())]
-    return KeptObservations(len(reading.recording.parts), kept)
+    kept = [KeptGroup(some, files[bucket]) for bucket, some in sorted(streams.items())]
+    return ObservationState(len(reading.recording.parts), groups=kept)
+
+
+def _last_state(reading: ReadRecording) -> ObservationState:
+    """Return the state after the last run."""
+    states = [] if reading.kept is None else reading.kept.observations.states
+    return states[-1] if states else ObservationState()
 
 
 def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]]:
@@ -201,9 +218,11 @@ def _groups(
     ties = [
         batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
     ]
-    if reading.observed is not None:
+    if reading.kept is not None:
         found = groups_of(ties, reading.streams)
-        groups, continued = continued_groups(found, reading.observed, reading.streams, frames, recording.servers)
+        groups, continued = continued_groups(
+            found, _last_state(reading).groups, reading.streams, frames, recording.servers
+        )
         return groups, Division(), continued
     groups = groups_of(ties, reading.streams, frames)
     sizes: Counter[int] = Counter()
@@ -248,7 +267,7 @@ def _join(staging: Staging, facts: Shared[_Facts], bucket: int, rows: Iterator[t
     if known.keeps:
         return _observe_further(staging, known, bucket, rows)
     observe_part = observe_links if bucket in known.divided else observe
-    return _Result(observe_part((batch for _, batch in rows), known.recording, cluster=known.cluster), bucket, "")
+    return _Result(observe_part((batch for _, batch in rows), known.recording, cluster=known.cluster), bucket)
 
 
 def _observe_further(
@@ -259,21 +278,21 @@ def _observe_further(
     if kept is None:
         group = new_group(known.recording)
     else:
-        group = load_kept(staging.store, kept.path)
+        group = load_kept(staging.store, kept.file)
         group.resume(known.recording)
-    paths: list[str] = []
+    files: list[StateFile] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
         """Yield the rows. When a batch is requested, the group has processed all earlier rows."""
         for kind, batch in rows:
-            if kind == _END and not paths:
-                paths.append(write_bytes(staging, f"observation-{uuid.uuid4().hex}", dump(group)))
+            if kind == _END and not files:
+                files.append(keep_value(staging, "observation", group))
             yield batch
-        if not paths:
-            paths.append(write_bytes(staging, f"observation-{uuid.uuid4().hex}", dump(group)))
+        if not files:
+            files.append(keep_value(staging, "observation", group))
 
     group.process_all(batches())
-    return _Result(group.tables(known.cluster), bucket, paths[0])
+    return _Result(group.tables(known.cluster), bucket, files[0])
 
 
 def _joined(given: Sequence[_Tables], recording: Recording, cluster: str) -> dict[str, pa.Table]:
@@ -287,3 +306,73 @@ def _joined(given: Sequence[_Tables], recording: Recording, cluster: str) -> dic
 
 def _table(batch: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([batch])
+
+
+# -- kept groups ------------------------------------------------------------------------------------------------------
+
+
+def kept_streams(
+    streams: Mapping[int, Stream], used: Container[int], servers: Container[tuple[str, int]]
+) -> dict[int, tuple[Any, ...]]:
+    """Return connections in the form of `KeptGroup.streams`.
+
+    ``used`` contains those with frames, notes or an end. ``servers`` contains the addresses of the Pulsar servers.
+    """
+    return {number: _values(one, servers) if number in used else () for number, one in streams.items()}
+
+
+def _values(one: Stream, servers: Container[tuple[str, int]]) -> tuple[Any, ...]:
+    return one.client, one.server, one.kind, one.midstream, one.opening, tuple(one.bases), one.server in servers
+
+
+def continued_groups(
+    found: Mapping[int, int],
+    kept: Sequence[KeptGroup],
+    streams: Mapping[int, Stream],
+    frames: Mapping[int, int],
+    servers: Container[tuple[str, int]],
+) -> tuple[dict[int, int], dict[int, KeptGroup]]:
+    """Return the group of each connection, and the kept groups to continue, by group.
+
+    ``found`` is the group of each connection according to `groups_of`, without combined groups. A group is identified
+    by its lowest connection number. ``frames`` contains the number of frames of each connection, and ``servers`` the
+    addresses of the Pulsar servers.
+    """
+    sets = Sets()
+    for stream, group in found.items():
+        sets.join(("group", group), stream)
+    for place, one in enumerate(kept):
+        for stream in one.streams:
+            sets.join(("kept", place), stream)
+    least: dict[Any, int] = {}
+    for stream in sorted(found):
+        least.setdefault(sets.top(stream), stream)
+    groups = {stream: least[sets.top(stream)] for stream in found}
+    parts: dict[int, list[KeptGroup]] = {}
+    for one in kept:
+        parts.setdefault(groups[next(iter(one.streams))], []).append(one)
+    continued = {
+        group: some[0] for group, some in parts.items() if len(some) == 1 and _is_same(some[0], streams, servers)
+    }
+    fresh = packed({stream: group for stream, group in groups.items() if group not in parts}, frames)
+    return _with_fresh(groups | fresh, set(fresh.values()), continued, frames), continued
+
+
+def _is_same(kept: KeptGroup, streams: Mapping[int, Stream], servers: Container[tuple[str, int]]) -> bool:
+    return all(not values or _values(streams[number], servers) == values for number, values in kept.streams.items())
+
+
+def _with_fresh(
+    groups: dict[int, int], fresh: set[int], continued: Mapping[int, KeptGroup], frames: Mapping[int, int]
+) -> dict[int, int]:
+    """Add new groups to the smallest continued group, up to PACKED_FRAMES."""
+    sizes: dict[int, int] = {}
+    for stream, group in groups.items():
+        sizes[group] = sizes.get(group, 0) + frames.get(stream, 0)
+    into = min(continued, key=lambda group: sizes[group], default=-1)
+    added = set()
+    for group in sorted(fresh) if into >= 0 else ():
+        if sizes[into] + sizes[group] <= PACKED_FRAMES:
+            sizes[into] += sizes[group]
+            added.add(group)
+    return {stream: into if group in added else group for stream, group in groups.items()}

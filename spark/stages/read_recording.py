@@ -1,13 +1,17 @@
 """Reading of a recording, and loading of its splits' tables with the recording's numbers.
 
-A recording with TLS secrets is read sequentially, in one task, because the records of a TLS connection can be decrypted
-only from its handshake on.
+Rules of this file
+1. Independent tasks read a recording in splits, and one task reads it if there is only one split.
+2. A recording with TLS secrets is read by one task, because the records of a TLS connection can be decrypted only from
+   its handshake on.
+3. An incremental run reads the new files from the reader's state after the earlier files. It reads them in splits if
+   they are larger than a split, because each stage of the reading in splits has a fixed cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -15,19 +19,17 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.lifecycles.partial_renumbering import renumber_table
-from pcli.spark.columnar.observation.finding_table import FramePlace
 from pcli.spark.engine import Engine, Progress
-from pcli.spark.input.read_plan import Entry, Recording
+from pcli.spark.input.read_plan import Recording, splits_of
 from pcli.spark.request import Request, RequiredData
-from pcli.spark.stages.kept_lifecycles import KeptLifecycles
-from pcli.spark.stages.kept_observations import KeptObservations
-from pcli.spark.stages.kept_states import KeptStates, PermitState, TableState
+from pcli.spark.stages.kept_states import NO_FILE, KeptRecording, StateFile
+from pcli.spark.stages.kept_values import keep_value, load_kept
 from pcli.spark.stages.read_in_parallel import read_in_parallel
-from pcli.spark.stages.read_sequentially import ReadSplits, read_in_order
+from pcli.spark.stages.read_sequentially import Checkpoint, Keeps, ReadSplits, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["ReadRecording", "as_read", "part_number", "progress_reporter", "read_recording", "tables_of"]
+__all__ = ["ReadRecording", "Start", "part_number", "read_recording", "tables_of"]
 
 _PARTS: Final = 100_000
 """Maximum number of parts of a table of one recording."""
@@ -39,6 +41,7 @@ class ReadRecording:
 
     recording: Recording
     splits: list[SplitParts] = field(default_factory=list)
+    """The splits, and the results from the end of the recording as the last split."""
     streams: dict[int, Stream] = field(default_factory=dict)
     """All connections by number, in their state at the end of the recording."""
     frames: int = 0
@@ -49,18 +52,40 @@ class ReadRecording:
     """Second connections of proxied conversations; set when lifecycles are merged."""
     positions: dict[int, int] = field(default_factory=dict)
     """Number of bytes read from each part, after decompression."""
-    observed: KeptObservations | None = None
-    """The states of the groups that the observation continues, then those that it has reached before the end of the
-    recording; None if the run is not incremental."""
-    lifecycles: KeptLifecycles | None = None
-    """The state of messages and requests after the last run, then of this run; None if the run is not incremental."""
-    permits: KeptStates[PermitState] | None = None
-    """The states of the table `permits` after the last runs, then also after this run; None if the run is not
-    incremental."""
-    frame_states: KeptStates[TableState] | None = None
-    """The states of the table `frames`."""
-    evidence: dict[int, FramePlace] = field(default_factory=dict)
-    """The positions of the frames that findings name, by number: of the last run, then of this run."""
+    kept: KeptRecording | None = None
+    """The state after the last run, to which the stages add that of this run; None if the run is not incremental."""
+
+    @classmethod
+    def of(cls, recording: Recording, read: ReadSplits) -> ReadRecording:
+        """Return the result of reading, including the results at the end of the recording."""
+        splits = [*read.splits, *([] if read.ending is None else [read.ending])]
+        at = read.counters
+        return cls(recording, splits, read.streams, at.frames, at.first_ns, at.last_ns, positions=read.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The position from which a recording is read; by default its beginning."""
+
+    parts: int = 0
+    """Number of captures before the position."""
+    checkpoint: StateFile = NO_FILE
+    """The file with the reader's state; empty at the beginning."""
+    splits: int = 0
+    """Number of splits of these captures."""
+    kept: int = 0
+    """Number of the last captures after which the reader's state is kept."""
+
+    def carried(self, staging: Staging) -> Checkpoint | None:
+        """Return the state, or None at the beginning."""
+        carried: Checkpoint | None = load_kept(staging.store, self.checkpoint) if self.checkpoint else None
+        return carried
+
+
+_BEGINNING: Final = Start()
+
+_Read = tuple[ReadSplits, dict[int, StateFile]]
+"""A result, and the new files with the reader's state, by the number of captures read before the state was kept."""
 
 
 def read_recording(
@@ -70,47 +95,72 @@ def read_recording(
     engine: Engine,
     storage: PartStorage,
     staging: Staging,
-) -> ReadRecording:
-    """Read a recording in parallel or sequentially, depending on the engine. Sequential reading uses ``storage``."""
-    if engine.apart:
-        read = None if request.key_log else read_in_parallel(recording, request, required, engine, staging)
-        if read is not None:
-            return as_read(recording, read)
-        size = sum(entry.found.size for entry in recording.parts)
-        [alone] = engine.map("read", partial(_read_alone, request, required, staging), [recording], sizes=[size])
-        return as_read(recording, alone)
-    on_bytes = progress_reporter(engine, recording.parts)
-    return as_read(recording, read_in_order(recording, request, required, storage, on_bytes=on_bytes))
+    start: Start = _BEGINNING,
+) -> _Read:
+    """Read the captures after a position. A single process uses ``storage``; tasks write files."""
+    new = recording.parts[start.parts :]
+    size = sum(entry.found.size for entry in new)
+    if not engine.apart or not new:
+
+        def on_bytes(part: int, done: int) -> None:
+            engine.report_progress(Progress("read", part - start.parts, 1, len(new), min(done, size), size))
+
+        return _read_in_order(request, required, storage, staging, start, recording, on_bytes)
+    read = None
+    if not request.key_log and not (request.incremental and size <= request.split_bytes):
+        read = _read_in_parallel(recording, request, required, engine, staging, start)
+    if read is None:
+        task = partial(_read_in_order, request, required, PartStorage(staging), staging, start)
+        [read] = engine.map("read", task, [recording], sizes=[size])
+    return read
 
 
-def _read_alone(request: Request, required: RequiredData, staging: Staging, recording: Recording) -> ReadSplits:
-    """Read a recording sequentially in one task; the tables are in files of the staging folder."""
-    return read_in_order(recording, request, required, PartStorage(staging), on_bytes=lambda _part, _done: None)
-
-
-def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
-    """Return a function that reports progress by part and bytes; ``first`` is the part number of the first entry."""
-    total = sum(entry.found.size for entry in entries)
-
-    def report_progress(part: int, done: int) -> None:
-        engine.report_progress(Progress("read", part - first, 1, len(entries), min(done, total), total))
-
-    return report_progress
-
-
-def as_read(recording: Recording, read: ReadSplits) -> ReadRecording:
-    """Return the result of reading, including the results at the end of the recording."""
-    splits = [*read.splits, *([] if read.ending is None else [read.ending])]
-    counters = read.counters
-    return ReadRecording(
-        recording,
-        splits,
-        read.streams,
-        counters.frames,
-        counters.first_ns,
-        counters.last_ns,
-        positions=read.positions,
+def _read_in_order(
+    request: Request,
+    required: RequiredData,
+    storage: PartStorage,
+    staging: Staging,
+    start: Start,
+    recording: Recording,
+    on_bytes: Callable[[int, int], None] = lambda _part, _done: None,
+) -> _Read:
+    """Read captures by one reader. ``on_bytes`` is that of `read_in_order`."""
+    keeps, checkpoints = _keeps(recording, staging, start)
+    carried = start.carried(staging)
+    read = read_in_order(
+        recording, request, required, storage, on_bytes=on_bytes, keeps=keeps, carried=carried, before=start.splits
     )
+    return read, checkpoints
+
+
+def _read_in_parallel(
+    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging, start: Start
+) -> _Read | None:
+    """Read captures in splits. Return None if there is only one split, or if TLS is decrypted."""
+    if request.incremental:
+        new, since_ns, until_ns = recording.parts[start.parts :], request.since_ns, request.until_ns
+        splits = splits_of(new, split=request.split_bytes, since_ns=since_ns, until_ns=until_ns)
+        recording = replace(recording, splits=splits)
+    carried = start.carried(staging) if len(recording.splits) > 1 else None
+    if len(recording.splits) < 2 or (carried is not None and carried.decrypts()):
+        return None
+    keeps, checkpoints = _keeps(recording, staging, start)
+    read = read_in_parallel(
+        recording, request, required, engine, staging, keeps=keeps, carried=carried, before=start.splits
+    )
+    return None if read is None else (read, checkpoints)
+
+
+def _keeps(recording: Recording, staging: Staging, start: Start) -> tuple[Keeps, dict[int, StateFile]]:
+    """Return the states to keep, and the files with these states, which are added later."""
+    last = len(recording.parts)
+    checkpoints: dict[int, StateFile] = {}
+
+    def keep(checkpoint: Checkpoint) -> None:
+        checkpoints[checkpoint.counters.parts] = keep_value(staging, "checkpoint", checkpoint)
+
+    counts = range(max(start.parts, last - start.kept) + 1, last + 1)
+    return Keeps(counts, keep), checkpoints
 
 
 def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Table]:

@@ -6,7 +6,7 @@ Rules of this file
    were truncated earlier, and which servers use Pulsar.
 2. Rules about hosts and about the capture are not checked for a group: `conclude` checks them once, after all groups.
 3. The limits of Tracker and Observer apply to each group, so a group may keep records that a single Tracker would drop.
-4. A `Group` can be pickled between two rows and continued later (spark/stages/kept_observations.py).
+4. A `Group` can be pickled between two rows and continued later (spark/stages/observe_connections.py).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pcli.spark.analysis import analyze
 from pcli.spark.columnar.observation import connection_groups
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
-from pcli.spark.stages import kept_observations
+from pcli.spark.stages import observe_connections
 from pcli.spark.tables import run_commit
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.run_commit import OpenRun
@@ -120,7 +120,7 @@ def test_rows_equal_those_of_one_run(small_captures, tmp_path_factory, data):
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans(), label="small groups"):
             patch.setattr(connection_groups, "PACKED_FRAMES", 0)
-            patch.setattr(kept_observations, "PACKED_FRAMES", 0)
+            patch.setattr(observe_connections, "PACKED_FRAMES", 0)
         while order:
             size = data.draw(st.integers(1, len(order)), label="batch")
             for path in order[:size]:

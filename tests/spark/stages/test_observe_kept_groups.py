@@ -3,8 +3,9 @@
 import pytest
 
 from pcli.codec.capture.frames import Stream
-from pcli.spark.stages import kept_observations
-from pcli.spark.stages.kept_observations import KeptGroup, KeptObservations, continued_groups, kept_streams
+from pcli.spark.stages import observe_connections
+from pcli.spark.stages.kept_states import KeptGroup
+from pcli.spark.stages.observe_connections import continued_groups, kept_streams
 from tests.spark.stages.conftest import publish_and_ack
 
 
@@ -18,21 +19,21 @@ FRAMES = dict.fromkeys(STREAMS, 10)
 
 def kept(*groups):
     """Groups with these connections."""
-    return KeptObservations(1, [
+    return [
         KeptGroup(kept_streams({number: STREAMS[number] for number in some}, some, ()), f"state-{some[0]}")
         for some in groups
-    ])  # fmt: skip
+    ]
 
 
 @pytest.fixture
 def apart(monkeypatch):
     """Small groups are not combined."""
-    monkeypatch.setattr(kept_observations, "PACKED_FRAMES", 0)
+    monkeypatch.setattr(observe_connections, "PACKED_FRAMES", 0)
     monkeypatch.setattr("pcli.spark.columnar.observation.connection_groups.PACKED_FRAMES", 0)
 
 
 def paths(continued):
-    return {group: one.path for group, one in continued.items()}
+    return {group: one.file for group, one in continued.items()}
 
 
 def test_a_group_continues_with_a_new_connection(apart):
@@ -65,15 +66,13 @@ def test_a_group_is_observed_again_if_a_connection_was_identified_later(apart):
 def test_a_group_is_observed_again_if_its_server_is_now_known_to_be_a_pulsar_server(apart):
     changed = Stream(1, ("10.0.0.1", 50_001), ("10.0.0.9", 7777), midstream=False)
     streams = {**STREAMS, 1: changed}
-    before = KeptObservations(1, [
-        KeptGroup(kept_streams({number: streams[number]}, {number}, ()), f"state-{number}") for number in (0, 1)
-    ])  # fmt: skip
+    before = [KeptGroup(kept_streams({number: streams[number]}, {number}, ()), f"state-{number}") for number in (0, 1)]
     _, continued = continued_groups({0: 0, 1: 1}, before, streams, FRAMES, {changed.server})
     assert paths(continued) == {0: "state-0"}
 
 
 def test_an_unused_connection_may_be_identified_later(apart):
-    before = KeptObservations(1, [KeptGroup(kept_streams({0: STREAMS[0], 1: STREAMS[1]}, {0}, ()), "state-0")])
+    before = [KeptGroup(kept_streams({0: STREAMS[0], 1: STREAMS[1]}, {0}, ()), "state-0")]
     changed = stream(1)
     changed.kind = "pulsar"
     _, continued = continued_groups({0: 0, 1: 1}, before, {**STREAMS, 1: changed}, FRAMES, ())
