@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.observer_state import Request
     from pcli.codec.observe.payload_contents import Contents
     from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
+    from pcli.codec.observe.tracking.connections.repeated_connections import RepeatDetector
     from pcli.codec.observe.two_pass import AnswerIndex
     from pcli.replay.sources.capture_sources import Input
 
@@ -62,12 +63,9 @@ class CaptureReading:
     """A function that is called in the first pass for every note, in order with the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
     """A function that is called in the first pass for every TCP connection that ends."""
-    connections: ConnectionTracker | None = None
-    """The tracker of the connections, which detects connections that repeat others. If a command tracks the frames, it
-    sets this field; otherwise the first pass creates a tracker."""
-    repeats: bool = False
-    """Whether the frame of the last facts in the first pass repeats a frame of another connection; only if the first
-    pass created the tracker."""
+    connections: ConnectionTracker | RepeatDetector | None = None
+    """The detector of connections that repeat others. If a command tracks the frames, it sets this field; otherwise the
+    first pass creates a detector."""
     code: Exit = Exit.FINE
     _notes: InputNotes = field(default_factory=InputNotes)
     _totals: CaptureTotals | None = None
@@ -109,6 +107,7 @@ class CaptureReading:
         from pcli.codec.capture import CapturedFrame, CaptureTotals, StreamEnd, read_capture
         from pcli.codec.capture.frame_streams import FrameStreams
         from pcli.codec.observe import compile_filter
+        from pcli.codec.observe.tracking.connections.repeated_connections import RepeatDetector
 
         wanted = compile_filter(self.filter).match if self.filter else None
         options = replace(self.read_options(), ends=self.on_end is not None)
@@ -125,7 +124,7 @@ class CaptureReading:
         before, stream = 0, None
         track = None
         if first_pass and self.connections is None:
-            self.connections = _connection_tracker()
+            self.connections = RepeatDetector()
             track = self.connections.see
         files = ((one.name, one.file) for one in inputs)
         for event in watched(read_capture(files, options), inputs):
@@ -142,7 +141,7 @@ class CaptureReading:
             if learn is not None:
                 learn(facts)
             if track is not None:
-                self.repeats = not track(facts)
+                track(facts)
             if self.on_frame is not None:
                 self.on_frame(facts)
             if not before:
@@ -246,6 +245,11 @@ class CaptureReading:
             self.code = Exit.DAMAGED
         self._notes.add(event)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the frame of the last facts in the first pass repeats a frame of another connection."""
+        return self.connections is not None and self.connections.repeats
+
     def unanswered(self) -> list[Request]:
         """Return the shown requests that have no response in the part of the capture that was read."""
         found = [] if self._observer is None else self._observer.unanswered()
@@ -268,13 +272,6 @@ class CaptureReading:
         if self.filter:
             return f"none of {frames} matches the filter"
         return f"no frame of an application in {frames}: use --system for the frames of the broker's internal client"
-
-
-def _connection_tracker() -> ConnectionTracker:
-    from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
-    from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-
-    return ConnectionTracker(CaptureRecord(), on_end=lambda _stream, _end, _time_ns, _frame: None)
 
 
 def _observer(answers: AnswerIndex | None, contents: Contents | None) -> Observer:

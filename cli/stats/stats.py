@@ -119,6 +119,7 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         if name == "topics":
             tracker = statistic.tracker
             reading.on_frame, reading.on_end, reading.on_note = statistic.see, tracker.ended, tracker.note
+            reading.connections = tracker.connections
         for facts in reading.facts():
             if name == "conv" or not reading.repeats:
                 statistic.add(facts)

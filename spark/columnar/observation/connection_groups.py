@@ -27,7 +27,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
-from pcli.codec.observe.tracking.connections.translated_connections import possible_copies
+from pcli.codec.observe.tracking.connections.repeated_connections import possible_copies
 from pcli.spark.columnar.observation.disjoint_sets import Sets
 
 __all__ = [

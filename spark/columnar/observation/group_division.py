@@ -23,7 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
-from pcli.codec.observe.tracking.connections.translated_connections import possible_copies
+from pcli.codec.observe.tracking.connections.repeated_connections import possible_copies
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord

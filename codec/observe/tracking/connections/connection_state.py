@@ -6,6 +6,7 @@ from collections import deque
 from typing import Final
 
 from pcli.codec.observe.observer_state import Consumer, Producer
+from pcli.codec.observe.tracking.connections.repeated_connections import Leg
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord, ExchangeRecord, Loss
 from pcli.codec.wire.commands import name_of
 
@@ -25,11 +26,10 @@ Open = tuple[int, int, Producer | Consumer | None]
 """A request without a response: type, time, and the producer or consumer that it concerns."""
 
 
-class ConnectionState:
+class ConnectionState(Leg):
     """State of one connection."""
 
     __slots__ = (
-        "after_connect",
         "answered_pings",
         "answered_requests",
         "connected",
@@ -37,8 +37,6 @@ class ConnectionState:
         "exchanges",
         "existence_checks",
         "has_unnamed_peers",
-        "is_new",
-        "is_proxy_side",
         "last_frame_ns",
         "limit",
         "login_refused",
@@ -47,7 +45,6 @@ class ConnectionState:
         "producer",
         "producers",
         "recent",
-        "record",
         "refused_topics",
         "sends",
         "silences",
@@ -57,7 +54,7 @@ class ConnectionState:
     )
 
     def __init__(self, record: ConnectionRecord) -> None:
-        self.record = record
+        super().__init__(record)
         self.used_by_application = False
         """Whether an application opened a producer or consumer on the connection."""
         self.connected = True
@@ -65,13 +62,6 @@ class ConnectionState:
         self.login_refused = False
         self.has_unnamed_peers = False
         """Whether the connection carried messages of producers or consumers whose names are not in the capture."""
-        self.after_connect = False
-        """Whether the frames since CONNECT are compared with those of a proxied connection."""
-        self.is_proxy_side = False
-        """Whether the frames repeat the frames of another connection: a proxy opened this connection, or it is the same
-        connection with translated addresses."""
-        self.is_new = True
-        """Whether the frames of the connection are compared with those of new connections."""
         self.last_frame_ns = [0, 0]
         """Times of the last frame from the broker and from the client."""
         self.recent: tuple[deque[_End], deque[_End]] = (deque(maxlen=_MAX_RECENT), deque(maxlen=_MAX_RECENT))

@@ -35,9 +35,8 @@ from pcli.codec.observe.tracking.connections.exchanges import (
 from pcli.codec.observe.tracking.connections.frame_checks import check_checksum, check_size, deprecated
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
-from pcli.codec.observe.tracking.connections.proxied_connections import ProxiedConnections, pair_legs
+from pcli.codec.observe.tracking.connections.repeated_connections import RepeatedConnections
 from pcli.codec.observe.tracking.connections.topic_list_watchers import TopicListWatchers
-from pcli.codec.observe.tracking.connections.translated_connections import TranslatedConnections
 from pcli.codec.observe.tracking.records.connection_records import MAX_LOSSES, CaptureRecord, ConnectionRecord
 from pcli.codec.observe.tracking.transactions import MAX_TRANSACTIONS
 from pcli.codec.wire.commands import BY_NAME, name_of
@@ -75,13 +74,17 @@ class ConnectionTracker:
         self._on_end = on_end
         self._table = ConnectionTable(capture, self._end_silently, on_done)
         self._hosts = Hosts(capture, on_done) if hosts is None else hosts
-        self._proxied, self._watchers = ProxiedConnections(), TopicListWatchers()
-        self._translated = TranslatedConnections()
+        self._repeated, self._watchers = RepeatedConnections(), TopicListWatchers()
         self._non_pulsar = NonPulsarStreams(servers)
         self._ended_transactions: BoundedDict[tuple[int, int], None] = BoundedDict(MAX_TRANSACTIONS)
         """Transactions that clients have ended."""
         self._stream: object = None
         self._connection = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the last frame repeats a frame of another connection."""
+        return self._connection.repeats
 
     def add_pulsar_servers(self, servers: Iterable[tuple[str, int]]) -> None:
         """Add the addresses of Pulsar servers that became known before the tracker saw a connection to them."""
@@ -105,7 +108,7 @@ class ConnectionTracker:
         if record.translated:
             return False
         if connection.is_new:
-            connection.is_new = self._translated.add(frame)
+            self._repeated.add(connection, frame)
         side, last_ns = frame.from_client, connection.last_frame_ns
         if time_ns - last_ns[side] > handshake.PATIENCE_NS:
             connection.silences[side] = (last_ns[side], time_ns)
@@ -118,7 +121,7 @@ class ConnectionTracker:
             step(self, connection, facts)
         else:
             self._see_other(connection, facts)
-        return not connection.is_proxy_side
+        return not connection.repeats
 
     def _select(self, frame: ObservedFrame) -> None:
         stream = cast(Stream, frame.stream)
@@ -131,18 +134,19 @@ class ConnectionTracker:
         if not record.first_frame:
             record.first_ns, record.first_frame, record.kind = frame.time_ns, frame.number, "pulsar"
             self._capture.first_ns = self._capture.first_ns or frame.time_ns
-            original = self._translated.begin(connection, stream, frame)
-            if original is not None:
-                connection.is_proxy_side = record.translated = True
-                pair_legs(original.record, record)
-            elif stream.midstream:
-                self._doubt(connection, "start")
-            elif frame.type != _CONNECT and self._capture.evicted:
-                self._doubt(connection, "evicted")
-            elif len(stream.opening) == 1:  # a handshake has packets in both directions
-                self._doubt(connection, "one_way")
-                self._capture.one_way += 1
+            self._repeated.begin(connection, frame)
+            if not connection.repeats:
+                self._doubt_start(connection, stream, frame)
         self._connection = connection
+
+    def _doubt_start(self, connection: ConnectionState, stream: Stream, frame: ObservedFrame) -> None:
+        if stream.midstream:
+            self._doubt(connection, "start")
+        elif frame.type != _CONNECT and self._capture.evicted:
+            self._doubt(connection, "evicted")
+        elif len(stream.opening) == 1:  # a handshake has packets in both directions
+            self._doubt(connection, "one_way")
+            self._capture.one_way += 1
 
     def _doubt_frame(self, connection: ConnectionState, frame: ObservedFrame) -> None:
         for problem in frame.capture_problems:
@@ -162,7 +166,7 @@ class ConnectionTracker:
 
     def _send(self, connection: ConnectionState, facts: Facts) -> None:
         self._message(connection, facts)
-        if facts.system or connection.is_proxy_side:
+        if facts.system or connection.repeats:
             return
         sends = connection.sends
         if sends is None:
@@ -173,7 +177,7 @@ class ConnectionTracker:
             _remember_producer(connection, facts.peer)
 
     def _receipt(self, connection: ConnectionState, facts: Facts) -> None:
-        if not (facts.system or connection.is_proxy_side):
+        if not (facts.system or connection.repeats):
             count_receipt(connection, facts)
 
     def _message(self, connection: ConnectionState, facts: Facts) -> None:
@@ -193,7 +197,7 @@ class ConnectionTracker:
 
     def _ack(self, connection: ConnectionState, facts: Facts) -> None:
         hot = facts.hot
-        if (hot is None or hot[3] >= 0) and not (facts.system or connection.is_proxy_side):
+        if (hot is None or hot[3] >= 0) and not (facts.system or connection.repeats):
             count_request(connection, facts)
 
     def _flow(self, _link: ConnectionState, _facts: Facts) -> None:
@@ -205,15 +209,14 @@ class ConnectionTracker:
         frame = facts.frame
         check_size(connection, facts)
         handshake.end_open_ping(connection, facts)
-        if connection.after_connect and frame.type != _CONNECT and self._proxied.see(connection, facts):
-            connection.is_proxy_side, connection.after_connect = True, False
+        if connection.after_connect and frame.type != _CONNECT and self._repeated.see(connection, facts):
             connection.exchanges.clear()
             connection.open_requests.clear()
         self._update_system(connection, facts)
         step = _STEPS.get(frame.type)
         if step is not None:
             step(self, connection, facts)
-        if facts.system or connection.is_proxy_side:
+        if facts.system or connection.repeats:
             return
         if frame.type in RESPONSES:
             count_response(connection, facts, with_error=not self._is_repeated_end(facts))
@@ -231,7 +234,7 @@ class ConnectionTracker:
 
     def _connect(self, connection: ConnectionState, facts: Facts) -> None:
         handshake.connect(connection, facts)
-        self._proxied.connect(connection, facts)
+        self._repeated.connect(connection, facts)
         self._hosts.attempt(connection.record, facts.frame.time_ns, facts.frame.number)
 
     def _connected(self, connection: ConnectionState, facts: Facts) -> None:
@@ -320,7 +323,7 @@ class ConnectionTracker:
         count_unanswered(connection, time_ns)
         if record.kind == "pulsar" and not record.system and not record.translated:
             self._hosts.ended(record)
-        if record.first_frame and not connection.is_proxy_side:
+        if record.first_frame and not connection.repeats:
             self._on_end(record.stream, word, time_ns, record.last_frame)
 
     def _check_directions(self, connection: ConnectionState) -> None:

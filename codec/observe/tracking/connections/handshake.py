@@ -44,7 +44,7 @@ _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RES
 def connect(connection: ConnectionState, facts: Facts) -> None:
     """Process CONNECT."""
     record, values = connection.record, facts.command
-    connection.connected, connection.after_connect, connection.login_refused = False, True, False
+    connection.connected, connection.login_refused = False, False
     record.connect_frame = facts.frame.number
     record.client_version = values.get(f"{_CONNECT}client_version", "")
     record.protocol_version = values.get(f"{_CONNECT}protocol_version", _absent(facts))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pcli.codec.capture import Packet, PcapngWriter, ReadOptions, read_capture, read_packets
 from pcli.codec.capture.frames import Stream
-from pcli.codec.observe.tracking.connections.translated_connections import may_be_copies, possible_copies
+from pcli.codec.observe.tracking.connections.repeated_connections import may_be_copies, possible_copies
 from pcli.codec.observe.tracking.tracker import Tracker, process_events
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
