@@ -134,6 +134,8 @@ def _words(values: dict[str, Any], number: int, meaning: str) -> Any:
 def _topics(values: dict[str, Any], number: int) -> str | list[str]:
     """Return the full name of the topic or topics of a command; clients may send short names."""
     found = _words(values, number, "topic")
+    if not found:
+        return ""
     return full_name(found) if isinstance(found, str) else [full_name(topic) for topic in found]
 
 
@@ -141,16 +143,16 @@ def _update_system(facts: Facts, connection: Connection, name: str) -> None:
     """Set whether the frame is system traffic (system_topics.py), and update the connection."""
     peer = facts.peer
     topics = _topics(facts.command, facts.frame.type)
-    known = [topic for topic in ([topics] if isinstance(topics, str) else topics) if not is_neutral_topic(topic)]
+    known = [one for one in ([topics] if isinstance(topics, str) else topics) if one and not is_neutral_topic(one)]
     if peer is not None and peer.topic:
         facts.system = peer.system
     elif name in COORDINATOR_COMMANDS:
         facts.system = True
-    elif any(known):
+    elif known:
         facts.system = any(map(is_system_topic, known))
     elif facts.request is None:
         facts.system = connection.system is True
-    if connection.system is None and any(known):
+    if connection.system is None and known:
         connection.system = facts.system
     if facts.system and name in _IDENTIFYING and connection.system is not True:
         connection.system = True

@@ -127,7 +127,8 @@ class Frame:
     @property
     def length(self) -> int:
         """Length of the whole frame in bytes according to its length prefix, prefix included."""
-        return int(_u32(self.data, 0)[0]) + 4
+        size: int = _u32(self.data, 0)[0]
+        return size + 4
 
     @property
     def missing(self) -> int:

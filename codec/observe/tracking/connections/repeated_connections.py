@@ -49,13 +49,18 @@ _MISALIGNED: Final = 2
 """Maximum number of frames of a connection before the capture contains frames of its copy."""
 
 _HEAD: Final = 64
-"""Number of bytes of a frame that are compared, in addition to its length."""
+"""Number of bytes of a frame that are compared."""
 
 _CLOSE: Final = 1 << 18
 """Maximum difference of the first sequence numbers of connections that began before the capture, in bytes."""
 
-_Key = tuple[bool, int, bytes]
-"""Sender, length and first bytes of a frame."""
+_PLACES: Final = (1 << 32) // _CLOSE
+
+_Key = tuple[bool, bytes]
+"""Sender and first bytes of a frame, with its length."""
+
+_FirstFrames = tuple["Leg", Stream, dict[_Key, int]]
+"""A connection, and the times of its first frames."""
 
 
 class Leg:
@@ -153,21 +158,35 @@ class _TranslatedConnections:
     """A detector of connections that repeat another connection."""
 
     def __init__(self) -> None:
-        self._first_frames: OrderedDict[int, tuple[Leg, Stream, dict[_Key, int]]] = OrderedDict()
+        self._first_frames: OrderedDict[int, _FirstFrames] = OrderedDict()
         """The last new connections by number: the times of their first frames."""
+        self._exact: dict[int, _FirstFrames] = {}
+        """The last of them with each sequence number of the client, if the capture contains its SYN."""
+        self._close: dict[int, _FirstFrames] = {}
+        """The others, by number."""
 
     def begin(self, leg: Leg, stream: Stream, frame: ObservedFrame) -> Leg | None:
         """Process the first frame of a connection. Return the connection that it repeats, or None."""
-        key = _key(frame)
-        for other, its_stream, frames in reversed(self._first_frames.values()):
+        key, base = _key(frame), stream.bases[0]
+        exact = base >= 0 and not stream.midstream
+        near = (self._exact.get(base), *self._close.values()) if exact else self._first_frames.values()
+        for known in filter(None, reversed(tuple(near))):
+            other, its_stream, frames = known
             time_ns = frames.get(key, -PATIENCE_NS)
             if len(frames) <= _MISALIGNED and its_stream.midstream and stream.midstream and -1 not in stream.bases:
                 time_ns = max(time_ns, other.record.first_ns)
             if frame.time_ns - time_ns <= PATIENCE_NS and may_be_copies(its_stream, stream):
                 return other
-        self._first_frames[stream.number] = leg, stream, {}
+        new = self._first_frames[stream.number] = leg, stream, {}
+        if exact:
+            self._exact[base] = new
+        else:
+            self._close[stream.number] = new
         if len(self._first_frames) > _MAX_CONNECTIONS:
-            self._first_frames.popitem(last=False)
+            number, oldest = self._first_frames.popitem(last=False)
+            self._close.pop(number, None)
+            if self._exact.get(oldest[1].bases[0]) is oldest:
+                del self._exact[oldest[1].bases[0]]
         return None
 
     def add(self, frame: ObservedFrame) -> bool:
@@ -180,7 +199,7 @@ class _TranslatedConnections:
 
 
 def _key(frame: ObservedFrame) -> _Key:
-    return frame.from_client, frame.length, frame.data[:_HEAD]
+    return frame.from_client, frame.data[:_HEAD]
 
 
 def may_be_copies(one: Stream, other: Stream) -> bool:
@@ -203,7 +222,7 @@ def possible_copies(streams: Iterable[Stream]) -> Iterator[tuple[int, int]]:
         for side, base in enumerate(stream.bases):
             place = base // _CLOSE
             if base >= 0:
-                near = (one for shift in (-1, 0, 1) for one in places.get((side, place + shift), ()))
+                near = (one for shift in (-1, 0, 1) for one in places.get((side, (place + shift) % _PLACES), ()))
                 yield from ((one.number, stream.number) for one in near if may_be_copies(one, stream))
                 places.setdefault((side, place), []).append(stream)
 
@@ -240,7 +259,8 @@ class _ProxiedConnections:
     def connect(self, leg: Leg, facts: Facts) -> None:
         """Process a CONNECT whose values are in the record."""
         record, data = leg.record, facts.frame.data
-        candidates = [front for front in self._young.values() if _may_be_proxied(front, record, data)]
+        connecting = (front for front in self._young.values() if front.record.connected_ns < 0)
+        candidates = [front for front in connecting if _may_be_proxied(front, record, data)]
         if candidates:
             self._candidates[record.stream] = candidates
         self._young[record.stream] = _YoungConnection(record, data)
@@ -289,9 +309,9 @@ def _pair_legs(first: ConnectionRecord, second: ConnectionRecord) -> None:
 
 
 def _may_be_proxied(front: _YoungConnection, back: ConnectionRecord, connect: bytes) -> bool:
-    """Return whether the proxy of another connection may have opened a new connection."""
+    """Return whether the proxy of another connection, which has no CONNECTED yet, may have opened a new connection."""
     record = front.record
-    if record.connected_ns >= 0 or record.server == back.server:
+    if record.server == back.server:
         return False
     return front.connect == connect or (bool(record.proxy_to_broker_url) and _is_near(record, back))
 

@@ -272,5 +272,7 @@ def _processed(lifecycle: Lifecycle | None, name: str, delivery: Delivery) -> De
     The first ACK belongs to the first delivery, even if the entry was redelivered in the meantime.
     """
     past = [] if lifecycle is None else lifecycle.deliveries.get(name, [])
+    if len(past) < 2:
+        return delivery
     acks = sum(len(one.acks) for one in past)
     return past[acks] if acks < len(past) else delivery

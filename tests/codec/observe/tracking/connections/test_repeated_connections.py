@@ -156,7 +156,7 @@ def stream(number: int, bases: tuple[int, int], *, midstream: bool = False) -> S
     st.lists(
         st.tuples(
             st.sampled_from([-1, 5, 70_000, 300_000, 0xFFFFFFF0]),
-            st.sampled_from([-1, 7, 262_144, 600_000]),
+            st.sampled_from([-1, 7, 262_144, 0xFFFFFFE0]),
             st.booleans(),
         ),
         max_size=6,
