@@ -9,15 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from pcli.spark.columnar.observation.balance_table import BALANCE_CELLS
-from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS
-from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS
+from pcli.spark.columnar.observation.client_tables import CONNECTION_CELLS, CONSUMER_CELLS, PRODUCER_CELLS
 from pcli.spark.columnar.observation.finding_table import FINDING_CELLS
 from pcli.spark.columnar.observation.host_history import HOST_EVENTS
-from pcli.spark.columnar.observation.producer_table import PRODUCER_CELLS
 from pcli.spark.columnar.observation.record_columns import schema_of
 from pcli.spark.columnar.observation.recording_context import CAPTURE_PARTS
-from pcli.spark.columnar.observation.topic_tables import KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS
+from pcli.spark.columnar.observation.topic_tables import BALANCE_CELLS, KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS
 
 __all__ = ["INNER", "TABLES"]
 

@@ -24,20 +24,32 @@ from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.rules import RULES, Finding, Moment
 from pcli.codec.observe.tracking.tracker import Tracker
-from pcli.spark.columnar.observation.balance_table import BALANCE_CELLS, balances_of
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
-from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS, FinalConnection
-from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS, FinalConsumer
-from pcli.spark.columnar.observation.final_statistics import final_statistics_of
+from pcli.spark.columnar.observation.client_tables import (
+    CONNECTION_CELLS,
+    CONSUMER_CELLS,
+    PRODUCER_CELLS,
+    FinalConnection,
+    FinalConsumer,
+    FinalProducer,
+)
 from pcli.spark.columnar.observation.finding_table import FINDING_CELLS, FindingRow, merge_findings
 from pcli.spark.columnar.observation.frames_from_rows import HeadFrame, from_heads, open_kept
 from pcli.spark.columnar.observation.group_division import Division
 from pcli.spark.columnar.observation.host_history import HostLog, play
 from pcli.spark.columnar.observation.partial_trackers import LAST, BrokerFrameTime, LinkTracker, TopicTracker
-from pcli.spark.columnar.observation.producer_table import PRODUCER_CELLS, FinalProducer
 from pcli.spark.columnar.observation.record_columns import rows_of
 from pcli.spark.columnar.observation.recording_context import Recording, capture_part, whole
-from pcli.spark.columnar.observation.topic_tables import KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS, keys_of, topics_of
+from pcli.spark.columnar.observation.topic_tables import (
+    BALANCE_CELLS,
+    KEY_CELLS,
+    SUBSCRIPTION_CELLS,
+    TOPIC_CELLS,
+    balances_of,
+    final_statistics_of,
+    keys_of,
+    topics_of,
+)
 
 __all__ = ["Group", "conclude", "new_group", "observe", "observe_links", "observe_topics"]
 

@@ -10,25 +10,31 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
 __all__ = [
     "COUNTS",
+    "DOUBTS",
     "REASONS",
     "Cell",
     "cell",
-    "counts",
+    "count_of",
+    "counts_of",
+    "duration_of",
+    "figure",
     "known",
+    "known_of",
     "non_negative",
+    "non_negative_of",
+    "of",
     "reasons",
     "rows_of",
     "schema_of",
-    "state_duration",
 ]
 
 COUNTS: Final = many((column("name", TEXT, "name of the counted item"), column("count", LONG, "count")))
@@ -38,15 +44,18 @@ REASONS: Final = many((column("figure", TEXT, "name of a column"), column("reaso
 """Names of columns that are null, with the reasons."""
 
 
+Get = Callable[[Any], Any]
+"""A function that returns the value of a column for an object, or None if the value is unknown."""
+
+
 class Cell(NamedTuple):
     """One column."""
 
     field: pa.Field
-    get: Callable[[Any], Any]
-    """The function that returns the value for an object, or None if the value is unknown."""
+    get: Get
 
 
-def cell(name: str, kind: pa.DataType, what: str, get: Callable[[Any], Any]) -> Cell:
+def cell(name: str, kind: pa.DataType, what: str, get: Get) -> Cell:
     """Return a cell: a column with its description and the source of its values."""
     return Cell(column(name, kind, what), get)
 
@@ -88,19 +97,57 @@ def non_negative(value: int) -> int | None:
     return value if value >= 0 else None
 
 
-def counts(tallies: Mapping[str, Occurrences]) -> list[dict[str, Any]]:
-    """Return the number of occurrences of each name."""
-    return [{"name": name, "count": tally.count} for name, tally in tallies.items()]
-
-
 def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the reasons for unknown figures. ``names`` maps the names of Pulsar's statistics to column names."""
     return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
 
 
-def state_duration(stretch: StateDuration, now_ns: int) -> int:
-    """Return the total duration of a state in ns.
+# -- the source of values of an object with a ``record`` ---------------------------------------------------------------
 
-    If the state has not ended, its duration is counted until ``now_ns``.
+
+def of(path: str) -> Get:
+    """Return a function that reads an attribute of the record, or of its attributes: ``topic.name``."""
+    return attrgetter(f"record.{path}")
+
+
+def known_of(path: str) -> Get:
+    """Return a function that reads a string, time or frame number."""
+    get = of(path)
+    return lambda one: known(get(one))
+
+
+def non_negative_of(path: str) -> Get:
+    """Return a function that reads a number that is unknown if it is negative."""
+    get = of(path)
+    return lambda one: non_negative(get(one))
+
+
+def count_of(path: str) -> Get:
+    """Return a function that reads the count of Occurrences or of a StateDuration."""
+    return of(f"{path}.count")
+
+
+def counts_of(path: str) -> Get:
+    """Return a function that reads the number of occurrences of each name."""
+    get = of(path)
+    return lambda one: [{"name": name, "count": tally.count} for name, tally in get(one).items()]
+
+
+def duration_of(path: str) -> Get:
+    """Return a function that reads the total duration of a state in ns.
+
+    If the state has not ended, its duration is counted until ``now_ns`` of the object.
     """
-    return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)
+    get = of(path)
+    return lambda one: get(one).total_ns + (one.now_ns - get(one).since_ns if get(one).since_ns >= 0 else 0)
+
+
+def figure(name: str) -> Get:
+    """Return a function that reads one of Pulsar's statistics of the object."""
+    return lambda one: one.figures.get(name)
+
+
+DOUBTS: Final = cell(
+    "doubts", many(TEXT), "reasons why evidence may be incomplete (see docs/tables.md)",
+    lambda one: sorted(one.record.doubts),
+)  # fmt: skip

@@ -9,11 +9,10 @@ from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.tls.record_cipher import CipherSuite, RecordCipher
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.tracking.connections.connection_table import ConnectionTable
-from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.analysis import analyze
 from pcli.spark.columnar.observation import observe_group
-from pcli.spark.columnar.observation.consumer_table import FinalConsumer
+from pcli.spark.columnar.observation.client_tables import FinalConsumer
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
 from pcli.spark.stages import kept_values
@@ -77,11 +76,19 @@ def item(mapping, name):
     return Call(Call(kept_values._method, table, "get"), name)
 
 
+class Attributes:
+    """A class whose method reads an attribute by its name."""
+
+    def __init__(self, of):
+        self.of = of
+
+    def get(self, name):
+        return getattr(self.of, name)
+
+
 def attribute(of, name):
-    """The attribute of an object, read by FinalConsumer.session."""
-    record = ConsumerRecord.__new__(ConsumerRecord)
-    record.session = of
-    return Call(Call(kept_values._method, FinalConsumer(record, {}, 0), "session"), name)
+    """The attribute of an object, read by Attributes.get."""
+    return Call(Call(kept_values._method, Attributes(of), "get"), name)
 
 
 def test_methods_with_a_name_as_argument_do_not_give_access_to_the_builtins(tmp_path, monkeypatch):
