@@ -16,9 +16,9 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import decoding
 from pcli.minibroker.policies.policy_documents import ADMIN, PolicyDocuments
-from pcli.minibroker.schema.schema_documents import SCHEMAS, SchemaDocuments
+from pcli.minibroker.schema.registry import SCHEMAS, SchemaDocuments
 from pcli.minibroker.storage.broker_storage import Document
-from pcli.minibroker.transactions.coordinator_documents import COORDINATORS, CoordinatorDocuments
+from pcli.minibroker.transactions.transaction_documents import COORDINATORS, CoordinatorDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

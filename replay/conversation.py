@@ -60,7 +60,7 @@ class Conversation:
     def admin(self, method: str, path: str, body: object = None) -> int:
         """Make a REST call with a path after ``/admin/v2/``, and return its status."""
         from pcli.replay.player.asyncio_player import call_rest
-        from pcli.replay.player.script.rest_calls import Call
+        from pcli.replay.player.script.admin_interventions import Call
 
         return call_rest(self._http_url, Call(method, path, to_protobuf(body)))
 

@@ -33,7 +33,7 @@ def run_client(url: str, security: Security, main: Callable[[Client, StopRequest
     Raises LocalError if text to send is not UTF-8, and RemoteError if the broker cannot be reached.
     """
     from pcli.replay.client.asyncio_client import Client, run
-    from pcli.replay.client.client_settings import ClientSettings
+    from pcli.replay.client.settings import ClientSettings
     from pcli.replay.service_url import ServiceUrl
 
     service = ServiceUrl.parse(url)

@@ -131,8 +131,8 @@ class ConsumeRun:
     async def _refuse_existing(self, client: Client) -> None:
         """Raise LocalError if the durable subscription exists: --from would be ignored or move the cursor."""
         from pcli.codec.errors import PcliError
-        from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import LATEST
+        from pcli.replay.client.settings import ReaderSettings
 
         if self.topic.startswith("non-persistent://"):
             return
@@ -152,8 +152,8 @@ class ConsumeRun:
 
     async def _start_of_last(self, client: Client) -> ClientMessageId:
         """Return the id of the N-th entry from the end if the last ledger has N entries, or else EARLIEST."""
-        from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
+        from pcli.replay.client.settings import ReaderSettings
 
         reader = await client.read(ReaderSettings(topicName=self.topic, startMessageId=LATEST))
         ids = await client.call(reader.last_message_ids)
@@ -163,8 +163,8 @@ class ConsumeRun:
 
     def _settings(self, start: ClientMessageId | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
-        from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
         from pcli.replay.client.message_ids import EARLIEST
+        from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy
 
         ranges = ranges_of(self.key_ranges)
         return ConsumerSettings(
@@ -179,8 +179,8 @@ class ConsumeRun:
 
     def _reader_settings(self, start: ClientMessageId | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
-        from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import EARLIEST, LATEST
+        from pcli.replay.client.settings import ReaderSettings
 
         return ReaderSettings(
             topicName=self.topic,

@@ -25,7 +25,7 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.client.asyncio_client import Client
     from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-    from pcli.replay.client.producer_settings import ProducerSettings
+    from pcli.replay.client.settings import ProducerSettings
     from pcli.replay.service_url import Security
 
 __all__ = ["ProduceRun"]
@@ -120,7 +120,7 @@ class ProduceRun:
     # -- sending --------------------------------------------------------------------------------------------
 
     def _settings(self) -> ProducerSettings:
-        from pcli.replay.client.producer_settings import ProducerSettings
+        from pcli.replay.client.settings import ProducerSettings
 
         fields: dict[str, Any] = {"compressionType": self.compression, "producerName": self.producer_name}
         if self.sequence_id is not None:

@@ -197,7 +197,7 @@ class CaptureReading:
     def inputs(self) -> list[Input]:
         """Return the opened inputs, each positioned at its start."""
         from pcli.replay.sources.capture_sources import Input, open_inputs, open_interface
-        from pcli.replay.sources.live_streams import SpooledStream, StartNotifier
+        from pcli.replay.sources.live_recording import SpooledStream, StartNotifier
 
         if self._inputs:
             for one in self._inputs if self._started else ():

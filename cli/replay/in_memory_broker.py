@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
     from pcli.replay.player.player import Action, Player
-    from pcli.replay.player.script.rest_calls import Call
+    from pcli.replay.player.script.admin_interventions import Call
 
 __all__ = ["InMemoryBroker"]
 
@@ -64,7 +64,7 @@ class InMemoryBroker:
 
     def _do(self, player: Player, actions: list[Action]) -> None:
         from pcli.replay.player.player import CloseConnection, OpenConnection, SendCommand
-        from pcli.replay.player.script.rest_calls import Call
+        from pcli.replay.player.script.admin_interventions import Call
 
         for action in actions:
             match action:

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
-from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
-from pcli.minibroker.dispatch.multiple_consumers_classic import PersistentDispatcherMultipleConsumersClassic
-from pcli.minibroker.dispatch.non_persistent_multiple_consumers import NonPersistentDispatcherMultipleConsumers
-from pcli.minibroker.dispatch.non_persistent_single_active import NonPersistentDispatcherSingleActiveConsumer
-from pcli.minibroker.dispatch.non_persistent_sticky_key import NonPersistentStickyKeyDispatcherMultipleConsumers
-from pcli.minibroker.dispatch.single_active import PersistentDispatcherSingleActiveConsumer
-from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
-from pcli.minibroker.dispatch.sticky_key_classic import PersistentStickyKeyDispatcherMultipleConsumersClassic
-from pcli.minibroker.dispatch.streaming_dispatchers import (
+from pcli.minibroker.dispatch.classic_dispatchers import (
+    PersistentDispatcherMultipleConsumersClassic,
+    PersistentStickyKeyDispatcherMultipleConsumersClassic,
     PersistentStreamingDispatcherMultipleConsumers,
     PersistentStreamingDispatcherSingleActiveConsumer,
 )
+from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
+from pcli.minibroker.dispatch.non_persistent import (
+    NonPersistentDispatcherMultipleConsumers,
+    NonPersistentDispatcherSingleActiveConsumer,
+    NonPersistentStickyKeyDispatcherMultipleConsumers,
+)
+from pcli.minibroker.dispatch.single_active import PersistentDispatcherSingleActiveConsumer
+from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED, Dispatcher
 
 if TYPE_CHECKING:

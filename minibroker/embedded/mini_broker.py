@@ -28,10 +28,9 @@ from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.embedded import operations
 from pcli.minibroker.embedded.argument_parsing import check_exposure, host_of, port_of, seconds_of, size_of
-from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults
+from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults, Waiter
 from pcli.minibroker.embedded.conversation_log import Frames
 from pcli.minibroker.embedded.snapshots import TopicState
-from pcli.minibroker.embedded.wait_until import Waiter
 from pcli.minibroker.security.authorization import CONSUME, PRODUCE
 from pcli.minibroker.security.tokens import create_token
 from pcli.minibroker.server.clock import Clock, ManualClock

@@ -21,14 +21,13 @@ from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import DeduplicationSnapshot, MessageDeduplication
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
-from pcli.minibroker.topics.last_dispatchable import LastDispatchableEntry
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.publishing import append
 from pcli.minibroker.topics.shadow_replicators import ShadowReplicators, shadow_source
 from pcli.minibroker.topics.subscription import Subscription
 from pcli.minibroker.topics.topic_compaction import COMPACTION, TopicCompaction
 from pcli.minibroker.topics.topic_documents import TopicDocuments
-from pcli.minibroker.topics.topic_ledger import LedgerTrimming, open_ledger
+from pcli.minibroker.topics.topic_ledger import LastDispatchableEntry, LedgerTrimming, open_ledger
 from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
 if TYPE_CHECKING:

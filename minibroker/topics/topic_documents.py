@@ -26,7 +26,7 @@ from pcli.minibroker.topics.acknowledgements import open_handle
 from pcli.minibroker.topics.deduplication import DeduplicationSnapshot
 from pcli.minibroker.topics.subscription import Subscription
 from pcli.minibroker.topics.topic_compaction import CompactionDocument
-from pcli.minibroker.transactions.pending_ack_documents import encode_pending_acks, restore_pending_acks
+from pcli.minibroker.transactions.transaction_documents import encode_pending_acks, restore_pending_acks
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName

@@ -1,4 +1,4 @@
-"""The ledger of one topic: how it is opened, and when its closed ledgers are deleted.
+"""The ledger of one topic: how it is opened, when its closed ledgers are deleted, and its last entry for consumers.
 
 Rules of this file
 1. A closed ledger that no durable cursor needs and retention does not keep is deleted. This is checked when a ledger is
@@ -7,11 +7,13 @@ Rules of this file
 3. Before the check, cursors at the end of a closed ledger move to the start of the next ledger
    (maybeUpdateCursorBeforeTrimmingConsumedLedger).
 
-Source of the rules: ManagedLedgerFactoryImpl, ManagedLedgerImpl.internalTrimLedgers.
+Source of the rules: ManagedLedgerFactoryImpl, ManagedLedgerImpl.internalTrimLedgers,
+PersistentTopic.getLastDispatchablePosition.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
@@ -20,9 +22,11 @@ from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.shadow_ledger import ShadowManagedLedger
 
 if TYPE_CHECKING:
+    from pcli.minibroker.storage.entry import Entry
     from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
-__all__ = ["LedgerTrimming", "mark_delete_positions", "open_ledger"]
+__all__ = ["LastDispatchableEntry", "LedgerTrimming", "mark_delete_positions", "open_ledger"]
 
 
 def open_ledger(topic: Topic) -> ManagedLedger:
@@ -92,3 +96,54 @@ def mark_delete_positions(topic: Topic) -> list[int]:
     places = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable and one.cursor]
     snapshot = topic.deduplication_snapshot
     return places if snapshot is None else [*places, snapshot.cursor.mark_delete]
+
+
+class LastDispatchableEntry:
+    """The last readable entry that is neither a marker nor aborted. Only entries after the last search are searched.
+
+    Whether an entry is a marker depends on the flag of its SEND, until the topic is loaded again or a transaction ends.
+    After that, it depends on the metadata.
+    """
+
+    __slots__ = ("_first", "_found", "_published", "_searched", "flagged")
+
+    def __init__(self, ledger_end: int) -> None:
+        """``ledger_end`` is the offset after the last entry that is stored already."""
+        self.flagged: set[int] = set()
+        """The offsets of the entries that were published with the marker flag."""
+        self._published = ledger_end
+        """The first offset for which the flag decides."""
+        self._first = 0
+        """The first offset of the ledger at the last search."""
+        self._found = -1
+        """The offset that the last search found, or the offset before the first entry."""
+        self._searched = 0
+        """The end of the last search."""
+
+    def reset(self, ledger_end: int) -> None:
+        """Let the metadata decide which of the entries so far are markers."""
+        self._published, self._searched = ledger_end, min((self._searched, *self.flagged))
+        self.flagged.clear()
+
+    def find(self, ledger: ManagedLedger, buffer: TopicTransactionBuffer | None) -> Entry | None:
+        """Return the last dispatchable entry, or None."""
+        if self._first != ledger.first:
+            # With the ledger of its marker, an aborted transaction is forgotten.
+            self._first = self._searched = ledger.first
+            self._found = ledger.first - 1
+        end = ledger.next if buffer is None else buffer.read_end
+        new, old = range(end - 1, self._searched - 1, -1), range(self._found, self._first - 1, -1)
+        self._searched, self._found = end, self._first - 1
+        for offset in chain(new, old):
+            entry = ledger.entry(offset)
+            assert entry is not None
+            if not entry.parsed:
+                entry.parse()
+            marker = entry.marker if offset < self._published else offset in self.flagged
+            if not marker and not (buffer is not None and buffer.is_aborted(entry)):
+                self._found = offset
+                return entry
+        if self.flagged:  # nothing was published without the flag
+            self.reset(end)
+            return self.find(ledger, buffer)
+        return None

@@ -4,7 +4,7 @@ Import names from their modules, so that a program that only produces does not l
 
 - engine.py: events in, actions out (actions.py); asyncio_client.py runs it on sockets
 - connection: connections (Java's ClientCnx), the pool, lookup, reconnects
-- producer, consumer: the handlers on connections; their settings are in producer_settings.py and consumer_settings.py
+- producer, consumer: the handlers on connections; their settings are in settings.py
 - backoff.py, periodic_tasks.py, wait_for_all.py, random_names.py, message_ids.py: helpers of connections, producers and
   consumers
 """

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pcli.codec.errors import RemoteError
 from pcli.replay.client.actions import Action, Connect, Disconnect, Fetch, Write
-from pcli.replay.client.client_settings import ClientSettings
 from pcli.replay.client.connection.connect_errors import reason_for
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.engine import Engine
+from pcli.replay.client.settings import ClientSettings
 from pcli.replay.event_loop import new_event_loop, now_ms
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from pcli.replay.client.consumer.incoming_entry import IncomingMessage
     from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
     from pcli.replay.client.consumer.reader import Reader
-    from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
     from pcli.replay.client.producer.partitioned_producer import PartitionedProducer
     from pcli.replay.client.producer.producer import Producer
-    from pcli.replay.client.producer_settings import ProducerSettings
+    from pcli.replay.client.settings import ConsumerSettings, ProducerSettings, ReaderSettings
     from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["Client", "run"]

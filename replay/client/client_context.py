@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from pcli.codec.proto import pb
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.actions import Action
-    from pcli.replay.client.client_settings import ClientSettings
     from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.connection.connection_handler import ConnectionHandler, Kind
     from pcli.replay.client.connection.connection_pool import ConnectionPool
     from pcli.replay.client.connection.errors import ClientFailure
     from pcli.replay.client.memory_limit import MemoryLimit
-    from pcli.replay.client.producer_settings import ProducerSettings
+    from pcli.replay.client.settings import ClientSettings, ProducerSettings
     from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["ClientContext"]

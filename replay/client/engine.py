@@ -19,24 +19,21 @@ from pcli.codec.session.timers import Timer, Timers
 from pcli.replay.client.actions import Action, Fetch, Write
 from pcli.replay.client.connection.binary_lookup import BinaryLookup, LookupResult, LookupService
 from pcli.replay.client.connection.client_connection import ClientConnection
-from pcli.replay.client.connection.connection_pool import ConnectionPool
+from pcli.replay.client.connection.connection_pool import ConnectionPool, ServiceHosts, address_of
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.connection.http_lookup import HttpLookup
-from pcli.replay.client.connection.service_hosts import ServiceHosts, address_of
 from pcli.replay.client.memory_limit import MemoryLimit
 from pcli.replay.client.wait_for_all import gather
 
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
-    from pcli.replay.client.client_settings import ClientSettings
     from pcli.replay.client.connection.connection_handler import ConnectionHandler, Kind
     from pcli.replay.client.consumer.consumer import Consumer
     from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
     from pcli.replay.client.consumer.reader import Reader
-    from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
     from pcli.replay.client.producer.partitioned_producer import PartitionedProducer
     from pcli.replay.client.producer.producer import Producer
-    from pcli.replay.client.producer_settings import ProducerSettings
+    from pcli.replay.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, ReaderSettings
     from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["Engine"]

@@ -23,7 +23,7 @@ from pcli.codec.errors import LocalError, RemoteError
 from pcli.replay.client.connection.connect_errors import reason_for
 from pcli.replay.event_loop import now_ms
 from pcli.replay.player.player import Action, CloseConnection, OpenConnection, Player, SendCommand
-from pcli.replay.player.script.rest_calls import Call
+from pcli.replay.player.script.admin_interventions import Call
 from pcli.replay.service_url import Security, ServiceUrl
 
 __all__ = ["call_rest", "play"]

@@ -30,13 +30,13 @@ from pcli.codec.wire.build import join_frame, push_frame
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
-from pcli.replay.player.entry_holders import EntryHolders
-from pcli.replay.player.id_translation import Ids
+from pcli.replay.player.id_translation import Ids, Position, position_of
 from pcli.replay.player.response_matching import KEEP_ALIVE, ResponseMatcher
-from pcli.replay.player.script.rest_calls import Call
+from pcli.replay.player.script.admin_interventions import Call
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Action", "CloseConnection", "OpenConnection", "Pace", "Player", "SendCommand"]
+__all__ = ["Action", "CloseConnection", "EntryHolders", "OpenConnection", "Pace", "Player", "SendCommand"]
+
 
 _PING: Final = BY_NAME["PING"].number
 _PONG: Final = BY_NAME["PONG"].number
@@ -303,3 +303,38 @@ class Player:
             command.authResponse.response.auth_data = data
         # A malformed CONNECT lacks required fields; the broker closes the connection, as it did in the capture.
         return join_frame(command.SerializePartialToString())
+
+
+_REDELIVERY: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
+
+
+class EntryHolders:
+    """The connection and consumer that last received each live entry of a Shared subscription."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], dict[Position, tuple[int, int]]] = {}
+
+    def give(self, stream: int, consumer: Consumer, message: pb.CommandMessage) -> None:
+        """Record that a consumer of this connection received an entry."""
+        if consumer.type == "Shared":
+            holders = self._last.setdefault((consumer.topic, consumer.subscription), {})
+            holders[position_of(message.message_id)] = stream, consumer.id
+
+    def split_by_holder(self, stream: int, peer: Consumer, data: bytes) -> list[tuple[int, bytes]]:
+        """Split a REDELIVER with live ids by holder.
+
+        Return each request and the connection on which it must be sent.
+        """
+        holders = self._last.get((peer.topic, peer.subscription))
+        ids = Frame(data, _REDELIVERY).command.redeliverUnacknowledgedMessages.message_ids
+        if holders is None or not ids:
+            return [(stream, data)]
+        split_by_holder: dict[tuple[int, int], list[pb.MessageIdData]] = {}
+        for one in ids:
+            split_by_holder.setdefault(holders.get(position_of(one), (stream, peer.id)), []).append(one)
+        if list(split_by_holder) == [(stream, peer.id)]:
+            return [(stream, data)]
+        return [
+            (other, push_frame(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=number, message_ids=share)))
+            for (other, number), share in split_by_holder.items()
+        ]

@@ -16,8 +16,8 @@ from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.comparison.rules import explain
 from pcli.replay.player.id_translation import Ids, TopicRule
 from pcli.replay.player.player import Pace, Player
+from pcli.replay.player.script.admin_interventions import Call
 from pcli.replay.player.script.broker_preparation import Preparation, prepare
-from pcli.replay.player.script.rest_calls import Call
 from pcli.replay.player.script.script import Script
 from pcli.replay.player.script.seed_messages import SEED_STREAM, seed
 

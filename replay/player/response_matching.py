@@ -21,7 +21,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
-from pcli.replay.player.script.recorded_sends import without_highest
+from pcli.replay.player.script.recorded_exchanges import without_highest
 from pcli.replay.player.script.script import Step
 
 __all__ = ["KEEP_ALIVE", "Pair", "ResponseMatcher", "key_of"]

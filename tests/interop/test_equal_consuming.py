@@ -16,10 +16,15 @@ import pytest
 
 from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
-from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy, KeySharedPolicy, ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST, LATEST
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import (
+    ConsumerSettings,
+    DeadLetterPolicy,
+    KeySharedPolicy,
+    ProducerSettings,
+    ReaderSettings,
+)
 from pcli.replay.service_url import ServiceUrl
 
 # -- pcli's client -----------------------------------------------------------------------------------------------------

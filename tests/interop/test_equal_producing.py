@@ -22,7 +22,7 @@ from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 from pcli.replay.service_url import ServiceUrl
 
 REFUSALS = {

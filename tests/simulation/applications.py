@@ -19,9 +19,8 @@ from typing import Any
 from simulation.clients import Client
 
 from pcli.replay.client.connection.errors import ClientFailure
-from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy, ProducerSettings
 
 __all__ = ["ConsumerApplication", "ProducerApplication"]
 

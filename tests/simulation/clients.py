@@ -17,8 +17,8 @@ from simulation.links import Link
 from simulation.network import Network
 
 from pcli.replay.client.actions import Connect, Disconnect, Write
-from pcli.replay.client.client_settings import ClientSettings
 from pcli.replay.client.engine import Engine
+from pcli.replay.client.settings import ClientSettings
 from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["Client"]

@@ -22,9 +22,8 @@ from pcli.codec.proto import pb
 from pcli.codec.session import Event
 from pcli.replay.client.backoff import Backoff
 from pcli.replay.client.connection.client_connection import ClientConnection
-from pcli.replay.client.connection.connection_pool import Address
+from pcli.replay.client.connection.connection_pool import Address, ServiceHosts, address_of
 from pcli.replay.client.connection.errors import ClientFailure
-from pcli.replay.client.connection.service_hosts import ServiceHosts, address_of
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext

@@ -7,6 +7,11 @@ Rules of this file (ConnectionPool, 4.2.4)
 2. If a requested connection is being opened, callers wait for it. Each connection has one handshake.
 3. A connection that ended or could not be opened is removed. The next request opens a new connection. A closed client
    opens no connections.
+
+Rules of the hosts of a service URL (PulsarServiceNameResolver)
+1. A client starts with a random host, to spread the load, and uses the next host for each request.
+2. A host that does not respond remains in the rotation. The Java client skips it for at least a minute
+   (``serviceUrlQuarantineInitDurationMs``). If there is only one host, this makes no difference.
 """
 
 from __future__ import annotations
@@ -14,14 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pcli.codec.errors import LocalError
 from pcli.replay.client.actions import Connect
 from pcli.replay.client.connection.client_connection import ClientConnection
 from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.service_url import ServiceUrl
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Address", "ConnectionPool"]
+__all__ = ["Address", "ConnectionPool", "ServiceHosts", "address_of"]
+
 
 Address = tuple[str, int]
 """Host and port."""
@@ -81,3 +89,24 @@ class ConnectionPool:
     def remove(self, connection: ClientConnection) -> None:
         """Remove a connection that ended."""
         self._connections = {place: one for place, one in self._connections.items() if one is not connection}
+
+
+class ServiceHosts:
+    """The hosts of a service URL in rotation."""
+
+    def __init__(self, hosts: tuple[tuple[str, int], ...], random: Callable[[], float]) -> None:
+        self._hosts = hosts
+        self._index = int(random() * len(hosts))
+
+    def next(self) -> tuple[str, int]:
+        """Return the next host."""
+        self._index = (self._index + 1) % len(self._hosts)
+        return self._hosts[self._index]
+
+
+def address_of(url: str) -> tuple[str, int] | ClientFailure:
+    """Return host and port from a broker's service URL."""
+    try:
+        return ServiceUrl.parse(url).hosts[0]
+    except LocalError as fault:
+        return ClientFailure("InvalidServiceURL", f"the broker's response contains no address: {fault.text}")

@@ -21,9 +21,8 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.binary_lookup import LookupResult, Mode, Topics, retry
-from pcli.replay.client.connection.connection_pool import Address
+from pcli.replay.client.connection.connection_pool import Address, ServiceHosts, address_of
 from pcli.replay.client.connection.errors import ClientFailure
-from pcli.replay.client.connection.service_hosts import ServiceHosts, address_of
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext

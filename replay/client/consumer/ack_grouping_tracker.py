@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.unacked_message_tracker import Clock
-    from pcli.replay.client.consumer_settings import ConsumerSettings
+    from pcli.replay.client.settings import ConsumerSettings
 
 __all__ = ["AckDone", "AckGroupingTracker", "Owner"]
 

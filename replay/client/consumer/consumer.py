@@ -27,14 +27,13 @@ from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.ack_grouping_tracker import AckDone, AckGroupingTracker
 from pcli.replay.client.consumer.consumer_connection import ConsumerConnection
+from pcli.replay.client.consumer.cursor_requests import LastMessageId, SeekDone, SeekOperation
 from pcli.replay.client.consumer.dead_letter_policy import DeadLetterSender
 from pcli.replay.client.consumer.incoming_entry import IncomingMessage
-from pcli.replay.client.consumer.last_message_id import LastMessageId
 from pcli.replay.client.consumer.message_reception import MessageReception
 from pcli.replay.client.consumer.negative_acks_tracker import NegativeAcksTracker
 from pcli.replay.client.consumer.receiver_queue import ReceiverQueue, start_again
 from pcli.replay.client.consumer.redelivery_requests import redeliver_all, redeliver_some
-from pcli.replay.client.consumer.seek import SeekDone, SeekOperation
 from pcli.replay.client.consumer.subscribe_command import subscribe_command
 from pcli.replay.client.consumer.unacked_message_tracker import UnackedMessageTracker
 from pcli.replay.client.message_ids import ClientMessageId
@@ -43,7 +42,7 @@ from pcli.replay.client.random_names import alphanumeric
 if TYPE_CHECKING:
     from pcli.codec.proto.pulsar_api_pb2 import Schema
     from pcli.replay.client.client_context import ClientContext
-    from pcli.replay.client.consumer_settings import ConsumerSettings
+    from pcli.replay.client.settings import ConsumerSettings
 
 __all__ = ["Consumer", "Listener", "Parent"]
 

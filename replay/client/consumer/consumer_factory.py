@@ -16,13 +16,13 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.consumer import Consumer
-from pcli.replay.client.consumer.dead_letter_topics import with_dead_letter_topics
+from pcli.replay.client.consumer.dead_letter_policy import with_dead_letter_topics
 from pcli.replay.client.consumer.multi_topics_consumer import Created, MultiTopicsConsumer
 from pcli.replay.client.consumer.pattern_consumer import open_pattern
 from pcli.replay.client.consumer.settings_checks import settings_fault
 from pcli.replay.client.consumer.zero_queue_consumer import ZeroQueueConsumer
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import EARLIEST, LATEST
+from pcli.replay.client.settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext

@@ -13,26 +13,35 @@ Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMe
    ``maxRedeliverCount`` retries it is sent to the dead letter topic.
 5. The producers are created when they are first needed, with chunking instead of batching. A failed creation is retried
    with back-off.
+
+If ``retryEnable`` is set, the names of the topics are those of ConsumerBuilderImpl.subscribeAsync. The retry letter
+topic is consumed together with the other topics. A missing name is composed of the first topic and the subscription. If
+a topic exists under the name that old clients use (which contains only the subscription), that name is used.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.backoff import Backoff
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.random_names import alphanumeric
+from pcli.replay.client.settings import ConsumerSettings, DeadLetterPolicy, ProducerSettings
+from pcli.replay.client.wait_for_all import gather
 
 if TYPE_CHECKING:
+    from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.consumer.consumer import Consumer
     from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
-__all__ = ["DLQ", "RETRY", "DeadLetterSender"]
+__all__ = ["DLQ", "RETRY", "DeadLetterSender", "with_dead_letter_topics"]
+
 
 DLQ: Final = "-DLQ"
 RETRY: Final = "-RETRY"
@@ -206,3 +215,30 @@ def _letter(
         schema=schema,
         deliver_at=deliver_at,
     )
+
+
+def with_dead_letter_topics(
+    engine: ClientContext, settings: ConsumerSettings, done: Callable[[ConsumerSettings], None]
+) -> None:
+    """Pass ``done`` the settings with both letter topics, and with the retry letter topic in the topic names."""
+    policy = settings.deadLetterPolicy or DeadLetterPolicy()
+    first = TopicName.parse(settings.topicNames[0])
+    suffixes = {"retryLetterTopic": RETRY, "deadLetterTopic": DLQ}
+    names = {kind: getattr(policy, kind) for kind in suffixes}
+
+    def look(kind: str, completed: Callable[[ClientFailure | None], None]) -> None:
+        local = f"{settings.subscriptionName}{suffixes[kind]}"
+        old = str(dataclasses.replace(first, local=local))
+
+        def on_response(response: int | ClientFailure) -> None:
+            names[kind] = f"{first}-{local}" if isinstance(response, ClientFailure) else old
+            completed(None)
+
+        engine.partitions(old, on_response, create=False)
+
+    def looked(_: ClientFailure | None) -> None:
+        whole = dataclasses.replace(policy, **names)
+        topics = tuple(dict.fromkeys((*settings.topicNames, whole.retryLetterTopic)))
+        done(dataclasses.replace(settings, deadLetterPolicy=whole, topicNames=topics))
+
+    gather([kind for kind, name in names.items() if not name], look, looked)

@@ -11,11 +11,21 @@ Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
 5. After a seek each child sends permits for its whole queue again.
 6. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``. A child with a queue of full size
    is created for each new partition. A lower number is ignored.
+
+Rules of the shared queue (MultiTopicsConsumerImpl: receiveMessageFromConsumer and the methods that resume it; 4.2.4)
+1. A child's messages are moved in steps of half the child's queue size. If the shared queue is full after a step, or
+   more than half full while other children wait, the child also waits. Its queue then fills, and it sends no more
+   permits.
+2. Waiting children continue when the shared queue is at most half full, in the order in which they stopped.
+3. The shared queue has the size of one consumer's queue, at least 2 and at least the number of children.
+
+Java allows a child one millisecond to fill a step; in this client a step contains the messages that are present.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -27,20 +37,20 @@ from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.ack_grouping_tracker import AckDone
 from pcli.replay.client.consumer.consumer import Consumer, Listener
+from pcli.replay.client.consumer.cursor_requests import SeekDone
 from pcli.replay.client.consumer.incoming_entry import IncomingMessage
-from pcli.replay.client.consumer.multi_topics_queue import MultiTopicsQueue
-from pcli.replay.client.consumer.seek import SeekDone
 from pcli.replay.client.consumer.unacked_message_tracker import UnackedMessageTracker
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 from pcli.replay.client.random_names import alphanumeric
+from pcli.replay.client.settings import ConsumerSettings
 from pcli.replay.client.wait_for_all import collect, gather
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Created", "MultiTopicsConsumer"]
+__all__ = ["Created", "MultiTopicsConsumer", "MultiTopicsQueue"]
+
 
 Created = Callable[["Consumer | MultiTopicsConsumer | ClientFailure"], None]
 
@@ -175,15 +185,6 @@ class MultiTopicsConsumer:
             self._begin(topic, None, begun)
 
         gather([topic for topic in topics if topic not in self.partitions], add, done)
-
-    def remove_topics(self, topics: list[str], done: SeekDone) -> None:
-        """Close the children of topics."""
-
-        def remove(topic: str, completed: SeekDone) -> None:
-            names = _names(topic, 0, self.partitions.pop(topic, 0))
-            gather([name for name in names if name in self.consumers], self._remove_child, completed)
-
-        gather(topics, remove, done)
 
     def _remove_child(self, name: str, done: SeekDone) -> None:
         child = self.consumers.pop(name)
@@ -387,3 +388,40 @@ def _names(topic: str, first: int, count: int) -> list[str]:
     """Return the full names of the partitions starting with ``first``, or the topic name if there are no partitions."""
     name = TopicName.parse(topic)
     return [str(name.with_partition(index)) for index in range(first, count)] if count else [topic]
+
+
+class MultiTopicsQueue:
+    """The messages that wait for the application, and the children that wait for space."""
+
+    def __init__(self, size: int) -> None:
+        self.size = max(2, size)
+        self.messages: deque[IncomingMessage] = deque()
+        self.held = False
+        """Whether a seek is in progress. During a seek, no messages are moved from children."""
+        self._paused: deque[Consumer] = deque()
+
+    def fill(self, child: Consumer) -> None:
+        """Move messages from a child."""
+        if self.held or child in self._paused:
+            return
+        step = max(1, child.queue.size // 2)
+        while child.queue.messages:
+            for _ in range(step):
+                message = child.receive()
+                if message is None:
+                    break
+                self.messages.append(message)
+            count = len(self.messages)
+            if count >= self.size or (count > self.size // 2 and self._paused):
+                self._paused.append(child)
+                return
+
+    def go_on(self) -> None:
+        """Continue with the waiting children if there is space."""
+        while self._paused and len(self.messages) <= self.size // 2:
+            self.fill(self._paused.popleft())
+
+    def remove_child(self, child: Consumer) -> None:
+        """Remove a closed child."""
+        if child in self._paused:
+            self._paused.remove(child)

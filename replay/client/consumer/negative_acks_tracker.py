@@ -23,7 +23,7 @@ from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.consumer_settings import ConsumerSettings
+    from pcli.replay.client.settings import ConsumerSettings
 
 __all__ = ["NO_PARTITION", "NegativeAcksTracker"]
 

@@ -26,9 +26,9 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.connection.topic_list_watcher import TopicListWatcher
+from pcli.replay.client.consumer.cursor_requests import SeekDone
 from pcli.replay.client.consumer.multi_topics_consumer import Created, MultiTopicsConsumer
-from pcli.replay.client.consumer.seek import SeekDone
-from pcli.replay.client.consumer_settings import ConsumerSettings
+from pcli.replay.client.settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer

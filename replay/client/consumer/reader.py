@@ -18,13 +18,13 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.consumer import Consumer
 from pcli.replay.client.consumer.consumer_factory import open_unchecked
+from pcli.replay.client.consumer.cursor_requests import SeekDone
 from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
-from pcli.replay.client.consumer.seek import SeekDone
 from pcli.replay.client.consumer.settings_checks import ranges_fault
-from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy, ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST, ClientMessageId
 from pcli.replay.client.random_names import hexadecimal
+from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy, ReaderSettings
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext

@@ -14,7 +14,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.hashes import SLOTS
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.errors import ClientFailure
-from pcli.replay.client.consumer_settings import ConsumerSettings
+from pcli.replay.client.settings import ConsumerSettings
 
 __all__ = ["ranges_fault", "settings_fault"]
 

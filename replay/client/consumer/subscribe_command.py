@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
-from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
 from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy
 
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.consumer import Consumer

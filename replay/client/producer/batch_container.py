@@ -9,19 +9,43 @@ Rules of this file (AbstractBatchMessageContainer, BatchMessageContainerImpl, 4.
    (`outgoing_message.batch_metadata`). Messages with a different schema version do not fit into the batch
    (hasSameSchema).
 4. A batch of one message is sent as a plain message (createOpSendMsg).
+
+Rules of a container with one batch for each key (BatchMessageKeyBasedContainer, 4.2.4)
+1. Each ordering key, or else each key, has its own batch. Messages without a key share one batch. An ordering key is
+   compared with the other keys in base64.
+2. The limits apply to all batches together. When they are reached, every batch is sent as an entry.
+3. Batches are sent in the order of their last sequence ids, and both sequence ids of an entry are set to its last
+   sequence id. The ids of different batches interleave, so a broker that deduplicates by the first id would drop later
+   batches.
+
+Rules of the timer that sends batches that are not full (ProducerImpl.batchFlushTask, maybeScheduleBatchFlushTask,
+scheduleBatchFlushTask; 4.2.4)
+1. A message that does not fill a batch sets the timer to one publish delay, unless the timer is set or the producer is
+   not ready. After the timer has sent a batch, it is set again even if no message waits; it then runs once without
+   effect.
+2. If the timer expires less than a publish delay after the last batch was sent for any reason, the timer is set to the
+   rest of the delay. After a batch was sent because it was full, the next batch therefore has the whole delay.
+3. The first timer is set without a delay when the producer is ready. It only starts the delay in rule 2.
+4. While the producer is not ready, no batch is sent and the timer is not set. It is set again at the next registration.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.codec.wire.message_id import MessageId
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
-__all__ = ["Batch", "BatchContainer", "Container", "Done"]
+if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.client_context import ClientContext
+
+__all__ = ["Batch", "BatchContainer", "BatchTimer", "Container", "Done", "KeyBasedBatchContainer"]
+
 
 Done = Callable[[MessageId | ClientFailure], None]
 """Callback for the result of a message. It is called once."""
@@ -121,3 +145,88 @@ class BatchContainer:
             return []
         batch.size = size
         return [batch]
+
+
+class KeyBasedBatchContainer(BatchContainer):
+    """A container with one batch for each key."""
+
+    __slots__ = ("_batches",)
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        super().__init__(most, most_bytes)
+        self._batches: dict[str | None, Batch] = {}
+
+    def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
+        """Return whether the batch of the message's key has this schema version."""
+        batch = self._batches.get(_key(message))
+        return batch is None or batch.schema_version == version
+
+    def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
+        """Add a message. Return whether the container is full now."""
+        # The base class adds to the batch of this key.
+        key = _key(message)
+        first, self._batch = self.time if self.count else now, self._batches.get(key)
+        full = super().add(message, sequence_id, done, now, version)
+        assert self._batch is not None
+        self._batches[key] = self._batch
+        self.time = first
+        return full
+
+    def take(self) -> list[Batch]:
+        """Remove all messages and return the batches in the order of their last sequence ids."""
+        batches = sorted(self._batches.values(), key=lambda batch: batch.sequence_ids[-1])
+        for batch in batches:
+            batch.lowest = batch.sequence_ids[-1]
+            batch.size = sum(len(message.payload) for message in batch.messages)
+        self._batches = {}
+        self.count = self.size = 0
+        return batches
+
+
+def _key(message: OutgoingMessage) -> str | None:
+    if message.ordering_key is not None:
+        return b64encode(message.ordering_key).decode()
+    return message.key
+
+
+class BatchTimer:
+    """The timer of a producer. ``delay`` is in ms. ``flush`` sends the batch, or returns False if it is empty."""
+
+    __slots__ = ("_delay", "_engine", "_flush", "_ready", "_sent", "timer")
+
+    def __init__(
+        self, engine: ClientContext, delay: int, *, ready: Callable[[], bool], flush: Callable[[], bool]
+    ) -> None:
+        self._engine = engine
+        self._delay = delay
+        self._ready = ready
+        self._flush = flush
+        self._sent: int | None = None
+        self.timer: Timer | None = None
+        """The scheduled timer; None if it is not set."""
+
+    def sent(self) -> None:
+        """Record that a batch is being sent."""
+        self._sent = self._engine.now
+
+    def message_waits(self) -> None:
+        """Set the timer for a waiting message, unless it is set."""
+        if self.timer is None and self._ready():
+            self.set(self._delay)
+
+    def set(self, delay: int) -> None:
+        """Set the timer to a delay in milliseconds."""
+        self.timer = self._engine.call_at(self._engine.now + delay, self._run)
+
+    def _run(self) -> None:
+        self.timer = None
+        if not self._ready():
+            return
+        now = self._engine.now
+        if self._sent is None:
+            self._sent = now
+        since = now - self._sent
+        if since < self._delay:
+            self.set(self._delay - since)
+        elif self._flush():
+            self.message_waits()

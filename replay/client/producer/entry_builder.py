@@ -11,10 +11,20 @@ Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.seri
    checking each message when it is added would cost too much.
 6. If a message's schema is not registered yet, Java compresses the message but omits the compression type, and the
    message is unreadable. This client writes the type.
+
+Rules of the chunks of messages that are too large for one entry (ProducerImpl.sendAsync, serializeAndSendMessage;
+4.2.4)
+1. Only messages that are not batched are chunked, and only on persistent topics. The message is compressed as a whole;
+   each chunk is encrypted separately.
+2. A chunk has at most the broker's maximum message size minus the metadata without chunk fields, and at most
+   ``chunkMaxMessageSize``. The chunk fields are not counted, because brokers accept a few bytes above their limit.
+3. All chunks have the same sequence id, the uuid ``<producer name>-<sequence id>`` and the size of the compressed
+   message. A message that fits into one entry is not chunked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.payload.compression import compress
@@ -24,12 +34,12 @@ from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.hot import push_send
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.batch_container import Batch, Done
-from pcli.replay.client.producer.message_chunking import chunk_size, cut
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage, batch_metadata, join_singles, message_metadata
 from pcli.replay.client.producer.pending_sends import OpSendMsg
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 
-__all__ = ["EntryBuilder"]
+__all__ = ["EntryBuilder", "chunk_size", "cut"]
+
 
 _UNKNOWN: Final = -1
 
@@ -139,3 +149,29 @@ class EntryBuilder:
 def _unfit(fault: ValueError) -> ClientFailure:
     text = f"{fault.object!a} is not UTF-8" if isinstance(fault, UnicodeEncodeError) else str(fault).lower()
     return ClientFailure("InvalidMessage", f"the metadata cannot be encoded: {text}")
+
+
+def chunk_size(largest: int, metadata: pb.MessageMetadata, chunk_max_message_size: int) -> int:
+    """Return the size of a chunk.
+
+    It is 0 or less if the metadata alone exceeds ``largest``, the maximum message size.
+    """
+    size = largest - metadata.ByteSize()
+    return min(size, chunk_max_message_size) if chunk_max_message_size > 0 else size
+
+
+def cut(metadata: pb.MessageMetadata, payload: bytes, size: int) -> Iterator[bytes]:
+    """Yield the chunks of a payload, or the payload itself if it fits.
+
+    The fields of each chunk are set in ``metadata``.
+    """
+    count = max(1, -(-len(payload) // size))
+    if count == 1:
+        yield payload
+        return
+    metadata.uuid = f"{metadata.producer_name}-{metadata.sequence_id}"
+    metadata.num_chunks_from_msg = count
+    metadata.total_chunk_msg_size = len(payload)
+    for index in range(count):
+        metadata.chunk_id = index
+        yield payload[index * size : (index + 1) * size]

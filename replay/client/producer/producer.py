@@ -30,16 +30,20 @@ from pcli.replay.client.connection.client_connection import ClientConnection
 from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.periodic_tasks import PeriodicTasks
-from pcli.replay.client.producer.batch_container import BatchContainer, Container, Done
-from pcli.replay.client.producer.batch_timer import BatchTimer
+from pcli.replay.client.producer.batch_container import (
+    BatchContainer,
+    BatchTimer,
+    Container,
+    Done,
+    KeyBasedBatchContainer,
+)
 from pcli.replay.client.producer.entry_builder import EntryBuilder
-from pcli.replay.client.producer.key_based_batch_container import KeyBasedBatchContainer
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer.pending_sends import MISMATCH, OpSendMsg
 from pcli.replay.client.producer.producer_registration import ProducerRegistration
 from pcli.replay.client.producer.send_queue import SendQueue
 from pcli.replay.client.producer.sequence_ids import DuplicateRisk, SequenceIds
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext

@@ -28,7 +28,7 @@ from pcli.replay.client.connection.errors import ClientFailure
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
-    from pcli.replay.client.producer_settings import ProducerSettings
+    from pcli.replay.client.settings import ProducerSettings
 
 __all__ = ["FailureKind", "ProducerRegistration", "classify_failure", "producer_command"]
 

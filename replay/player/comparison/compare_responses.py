@@ -5,7 +5,7 @@ Rules of this file
    This module reports all differences; rules (rules.py) explain the allowed differences.
 2. An id differs if the live id is not mapped to the captured id (id_translation.py).
 3. The highest sequence id of a receipt is compared if the SEND has a highest sequence id. Otherwise 0 and -1 are equal,
-   because both mean that there is no highest sequence id (recorded_sends.py).
+   because both mean that there is no highest sequence id (recorded_exchanges.py).
 4. The deliveries to a consumer are compared in order, and on Key_Shared subscriptions by key. A delivery differs in the
    field ``order`` if it arrived after a delivery that follows it in the capture. Missing deliveries do not affect other
    deliveries. In a Shared subscription, the order of delayed and redelivered messages is not compared.

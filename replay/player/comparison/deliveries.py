@@ -23,7 +23,7 @@ from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import Outcome
 from pcli.replay.player.id_translation import Ids, Position, position_of
 from pcli.replay.player.response_matching import Pair, ResponseMatcher
-from pcli.replay.player.script.recorded_sends import stored
+from pcli.replay.player.script.recorded_exchanges import stored
 from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Deliveries", "Subscription"]

@@ -9,7 +9,7 @@ from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.id_translation import position_of
-from pcli.replay.player.script.recorded_transactions import is_refusal
+from pcli.replay.player.script.recorded_exchanges import is_refusal
 from pcli.replay.player.script.script import Step
 
 __all__ = ["administrator", "authentication", "compaction", "quotas", "transactions"]

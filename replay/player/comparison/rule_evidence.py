@@ -16,8 +16,7 @@ from pcli.replay.player.comparison.compare_responses import Outcome
 from pcli.replay.player.comparison.deliveries import Deliveries, Subscription
 from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.response_matching import ResponseMatcher, key_of
-from pcli.replay.player.script.recorded_sends import stored
-from pcli.replay.player.script.recorded_transactions import Transactions
+from pcli.replay.player.script.recorded_exchanges import Transactions, stored
 from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Evidence"]

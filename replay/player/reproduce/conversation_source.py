@@ -22,7 +22,7 @@ from pcli.replay.player.replay import Replay
 from pcli.replay.player.reproduce.command_source import CommandSource
 from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, formatted_lines, literal
 from pcli.replay.player.response_matching import KEEP_ALIVE, Pair
-from pcli.replay.player.script.rest_calls import RESTART, Call
+from pcli.replay.player.script.admin_interventions import RESTART, Call
 from pcli.replay.player.script.script import Step
 from pcli.replay.player.script.seed_messages import SEED_STREAM
 

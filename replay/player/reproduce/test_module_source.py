@@ -14,7 +14,7 @@ from pcli.replay.player.recording_player import RecordingPlayer
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.reproduce.conversation_source import INDENT, ConversationSource
 from pcli.replay.player.reproduce.python_source import Group, Node, formatted_lines, literal
-from pcli.replay.player.script.rest_calls import Call
+from pcli.replay.player.script.admin_interventions import Call
 
 __all__ = ["reproduce"]
 

@@ -12,21 +12,25 @@ Rules of this file
    unload.
 3. The broker was restarted if it ended all open connections within two seconds and no client's last command was the
    cause.
+
+The operations are calls to the broker's REST interface, as data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from pcli.codec.errors import LocalError
 from pcli.codec.observe import Consumer, Producer
 from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.id_translation import Position, position_of
-from pcli.replay.player.script.rest_calls import RESTART, Call, Rename, topic_path
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Intervention", "find_interventions"]
+__all__ = ["RESTART", "Call", "Intervention", "Rename", "find_interventions", "topic_path"]
+
 
 _TOGETHER_MS: Final = 2000
 _CLOSES: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER")
@@ -235,3 +239,32 @@ def _caused_by_client(script: Script, end: Step) -> bool:
     """Return whether a connection ended because of a refusal, a login, or a SEND to a closed producer."""
     earlier = [step for step in script.steps[: end.index] if step.stream == end.stream]
     return not earlier or earlier[-1].name in ("ERROR", "AUTH_CHALLENGE", "SEND", "CONNECT", "AUTH_RESPONSE")
+
+
+Rename = Callable[[str], str]
+"""A function that maps a captured topic name to the live topic name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call."""
+
+    method: str
+    path: str
+    """The path after ``/admin/v2/``."""
+    body: object = None
+    position: tuple[int, int] | None = None
+    """A captured message id that becomes the body when its live id is known."""
+
+
+RESTART = Call("RESTART", "")
+"""A restart. It is not a REST call, and only an embedded mini-broker supports it."""
+
+
+def topic_path(topic: str | TopicName) -> str:
+    """Return the REST path of a topic. An invalid name is returned unchanged, and the broker refuses it."""
+    try:
+        name = topic if isinstance(topic, TopicName) else TopicName.parse(str(topic))
+    except LocalError:
+        return str(topic)
+    return f"{name.domain}/{name.tenant}/{name.namespace}/{name.encoded_local}"

@@ -20,10 +20,9 @@ from typing import Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.player.script.admin_interventions import find_interventions
+from pcli.replay.player.script.admin_interventions import Call, Rename, find_interventions, topic_path
 from pcli.replay.player.script.commands_not_replayed import skipped_steps, topics_of
-from pcli.replay.player.script.recorded_sends import responses_to_sends, stored
-from pcli.replay.player.script.rest_calls import Call, Rename, topic_path
+from pcli.replay.player.script.recorded_exchanges import responses_to_sends, stored
 from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Preparation", "prepare"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
 from pcli.replay.player.id_translation import Position, position_of
-from pcli.replay.player.script.recorded_sends import stored
+from pcli.replay.player.script.recorded_exchanges import stored
 
 if TYPE_CHECKING:
     from pcli.replay.player.script.script import Step

@@ -20,7 +20,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.admin_interventions import Intervention
-from pcli.replay.player.script.recorded_sends import responses_to_sends
+from pcli.replay.player.script.recorded_exchanges import responses_to_sends
 from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["skipped_steps", "topics_of"]

@@ -21,7 +21,7 @@ from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.response_matching import KEEP_ALIVE, key_of
-from pcli.replay.player.script.recorded_sends import stored
+from pcli.replay.player.script.recorded_exchanges import stored
 from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["OWNERS", "QUERIES", "Owners", "RecordedConversation", "subject_of"]

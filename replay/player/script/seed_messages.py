@@ -22,7 +22,7 @@ from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.id_translation import Position, position_of
-from pcli.replay.player.script.rest_calls import Call, Rename, topic_path
+from pcli.replay.player.script.admin_interventions import Call, Rename, topic_path
 from pcli.replay.player.script.script import Connection, Script, Step
 
 __all__ = ["SEED_STREAM", "seed"]

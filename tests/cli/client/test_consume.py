@@ -19,7 +19,7 @@ from pcli.codec.wire.hashes import sticky_hash
 from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 from pcli.replay.service_url import ServiceUrl
 
 

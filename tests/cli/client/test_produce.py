@@ -23,8 +23,8 @@ from pcli.cli.client.message_format import json_writer
 from pcli.codec.wire.hashes import sticky_hash
 from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
-from pcli.replay.client.consumer_settings import ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST
+from pcli.replay.client.settings import ReaderSettings
 from pcli.replay.service_url import ServiceUrl
 
 

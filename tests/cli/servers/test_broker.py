@@ -253,7 +253,7 @@ def test_the_dispatchers(pcli):
         "setting": "streamingDispatch",
         "since": "2.8",
         "until": "3.1",
-        "file": "minibroker/dispatch/streaming_dispatchers.py",
+        "file": "minibroker/dispatch/classic_dispatchers.py",
     } in rows
 
 

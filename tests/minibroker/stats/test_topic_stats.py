@@ -9,8 +9,8 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
 from pcli.minibroker.settings import Settings
+from pcli.minibroker.stats.internal_stats import schema_entry_size
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
-from pcli.minibroker.stats.schema_entry_size import schema_entry_size
 from pcli.minibroker.stats.topic_stats import topic_stats
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.storage.ledger import ManagedLedger

@@ -20,11 +20,11 @@ from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_compaction import TopicCompaction
 from pcli.minibroker.topics.topic_registry import TopicRegistry
-from pcli.minibroker.transactions.coordinator_documents import encode_transaction
 from pcli.minibroker.transactions.metadata_store import MLTransactionMetadataStore, TxnMeta
 from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
 from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle
 from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
+from pcli.minibroker.transactions.transaction_documents import encode_transaction
 
 FIELDS: dict[type, tuple[str, str]] = {
     # class: fields in documents, other fields (they are computed, follow from the settings, or are lost in an unload)

@@ -16,12 +16,10 @@ from pcli.codec.wire.reader import FrameReader
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
 from pcli.replay.client.actions import Connect, Disconnect, Fetch, Write
-from pcli.replay.client.client_settings import ClientSettings
 from pcli.replay.client.connection.client_connection import ClientConnection
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.engine import Engine
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from pcli.replay.service_url import ServiceUrl
 
 START = 1_700_000_000_000

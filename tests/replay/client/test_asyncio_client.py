@@ -15,11 +15,9 @@ from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
-from pcli.replay.client.client_settings import ClientSettings
-from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, ReaderSettings
 from pcli.replay.service_url import Security, ServiceUrl
 
 TOPIC = "persistent://public/default/t"

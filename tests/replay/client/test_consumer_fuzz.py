@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from pcli.codec.payload.batch import join_batch
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
-from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
 from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ConsumerSettings, DeadLetterPolicy, ProducerSettings
 
 MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 

@@ -12,7 +12,7 @@ import pytest
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 
 WAYS = ("default", "single", "limited", "lazy")
 

@@ -75,7 +75,7 @@ def test_http_urls_are_refused(small_captures, against):
 
 
 def test_a_refused_call_returns_its_status(broker):
-    from pcli.replay.player.script.rest_calls import Call
+    from pcli.replay.player.script.admin_interventions import Call
 
     assert call_rest(broker.http_url, Call("PUT", "persistent/public/default/nobody/unload")) == 404
     with pytest.raises(RemoteError):

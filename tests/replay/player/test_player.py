@@ -8,7 +8,7 @@ from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.player import CloseConnection, OpenConnection, Pace, Player, SendCommand
-from pcli.replay.player.script.rest_calls import Call
+from pcli.replay.player.script.admin_interventions import Call
 
 CAPTURE = "01-exclusive-unbatched.pcapng"
 

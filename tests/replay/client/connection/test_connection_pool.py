@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pcli.replay.client.connection.connection_pool import ServiceHosts, address_of
 from pcli.replay.client.connection.errors import ClientFailure
 
 
@@ -61,3 +62,18 @@ def test_tls_follows_the_service_url(fake_broker: Any) -> None:
     end.engine.pool.connection_to(("b", 2), lambda connection: None)
     end.take_output()
     assert end.tls == [True]
+
+
+_HOSTS = (("a", 1), ("b", 2), ("c", 3))
+
+
+def test_rotation_starts_at_a_random_host() -> None:
+    assert [ServiceHosts(_HOSTS, lambda: 0.0).next()[0] for _ in range(1)] == ["b"]
+    hosts = ServiceHosts(_HOSTS, lambda: 0.5)
+    assert [hosts.next()[0] for _ in range(5)] == ["c", "a", "b", "c", "a"]
+
+
+def test_the_address_of_a_service_url() -> None:
+    assert address_of("pulsar://broker-1:6650") == ("broker-1", 6650)
+    assert address_of("pulsar+ssl://[::1]:6651") == ("::1", 6651)
+    assert isinstance(address_of(""), ClientFailure)

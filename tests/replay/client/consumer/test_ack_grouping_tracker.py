@@ -4,8 +4,8 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.replay.client.consumer.ack_grouping_tracker import AckGroupingTracker
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import AckSet, ClientMessageId
+from pcli.replay.client.settings import ConsumerSettings
 
 TOPIC = "persistent://public/default/orders"
 

@@ -4,8 +4,8 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.replay.client.consumer.chunked_message_buffer import ChunkedMessageBuffer
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.settings import ConsumerSettings
 
 
 class Kept:

@@ -7,9 +7,9 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.connection.errors import ClientFailure
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import EARLIEST
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
+from pcli.replay.client.settings import ConsumerSettings
 
 
 def publish(network, count, batch=1, first=0, **message):

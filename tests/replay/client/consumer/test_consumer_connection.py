@@ -2,10 +2,9 @@
 
 import pytest
 
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.client.producer.producer import Producer
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ConsumerSettings, ProducerSettings
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcli.replay.client.consumer_settings import DeadLetterPolicy
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
+from pcli.replay.client.settings import DeadLetterPolicy
 
 
 @pytest.fixture

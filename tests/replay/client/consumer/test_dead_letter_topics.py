@@ -1,6 +1,6 @@
 """The retry letter and dead letter topics with ``retryEnable``."""
 
-from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
+from pcli.replay.client.settings import ConsumerSettings, DeadLetterPolicy
 
 
 def subscribe(network, policy=None):

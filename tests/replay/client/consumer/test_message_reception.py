@@ -6,8 +6,8 @@ from pcli.codec.payload.batch import join_batch
 from pcli.codec.payload.compression import compress
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
-from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
 from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.settings import ConsumerSettings, DeadLetterPolicy
 
 HEAD = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
 

@@ -1,13 +1,17 @@
 """Consumers of several topics and of partitions: permits, ACKs, timeouts and seeks of the single consumers."""
 
+from __future__ import annotations
+
+from collections import deque
+
 import pytest
 
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
-from pcli.replay.client.consumer_settings import ConsumerSettings
+from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer, MultiTopicsQueue
 from pcli.replay.client.message_ids import EARLIEST, ClientMessageId
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
+from pcli.replay.client.settings import ConsumerSettings
 
 A, B = "persistent://public/default/a", "persistent://public/default/b"
 
@@ -244,3 +248,62 @@ def test_closing_the_client_sends_acks_and_stops_polling(network):
     network.clear_frames()
     network.run(200_000)
     assert [one.name for one in network.sent_frames() if one.connection.engine is engine] == []
+
+
+class Queue:
+    def __init__(self, size, messages):
+        self.size, self.messages = size, deque(messages)
+
+
+class Child:
+    """The part of a consumer that the queue uses."""
+
+    def __init__(self, size, count, name):
+        self.queue = Queue(size, [f"{name}{n}" for n in range(count)])
+
+    def receive(self):
+        return self.queue.messages.popleft() if self.queue.messages else None
+
+
+def test_a_child_waits_when_the_queue_is_full():
+    queue, child = MultiTopicsQueue(4), Child(4, 9, "a")
+    queue.fill(child)
+    assert list(queue.messages) == ["a0", "a1", "a2", "a3"]
+    queue.fill(child)
+    assert len(queue.messages) == 4
+    for _ in range(2):
+        queue.messages.popleft()
+        queue.go_on()
+    assert list(queue.messages) == ["a2", "a3", "a4", "a5"]
+
+
+def test_above_half_a_child_waits_after_other_children():
+    queue, first, second = MultiTopicsQueue(4), Child(4, 9, "a"), Child(2, 2, "b")
+    queue.fill(first)
+    queue.messages.popleft()
+    queue.fill(second)
+    assert list(queue.messages) == ["a1", "a2", "a3", "b0"]
+    for _ in range(2):
+        queue.messages.popleft()
+        queue.go_on()
+    assert list(queue.messages) == ["a3", "b0", "a4", "a5"]
+    for _ in range(2):
+        queue.messages.popleft()
+        queue.go_on()
+    assert list(queue.messages) == ["a4", "a5", "b1"]
+
+
+def test_no_messages_are_moved_during_a_seek():
+    queue, child = MultiTopicsQueue(4), Child(4, 1, "a")
+    queue.held = True
+    queue.fill(child)
+    assert not queue.messages
+
+
+def test_a_removed_child_no_longer_waits():
+    queue, child = MultiTopicsQueue(2), Child(2, 9, "a")
+    queue.fill(child)
+    queue.remove_child(child)
+    queue.messages.clear()
+    queue.go_on()
+    assert not queue.messages

@@ -3,9 +3,8 @@
 import pytest
 
 from pcli.replay.client.consumer.negative_acks_tracker import NO_PARTITION, NegativeAcksTracker
-from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.settings import ConsumerSettings, RedeliveryBackoff
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.consumer.pattern_consumer import PatternConsumer
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
+from pcli.replay.client.settings import ConsumerSettings
 
 
 def subscribe(network, pattern="persistent://public/default/a-.*", **settings):

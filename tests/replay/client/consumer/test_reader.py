@@ -3,8 +3,8 @@
 import pytest
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.consumer_settings import ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
+from pcli.replay.client.settings import ReaderSettings
 
 
 def read(network, **settings):

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.replay.client.consumer.settings_checks import ranges_fault, settings_fault
-from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy, KeySharedPolicy
+from pcli.replay.client.settings import ConsumerSettings, DeadLetterPolicy, KeySharedPolicy
 
 GOOD = {"topicNames": ("orders",), "subscriptionName": "work"}
 

@@ -5,8 +5,8 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.replay.client.consumer.consumer import Consumer
 from pcli.replay.client.consumer.subscribe_command import subscribe_command
-from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
 from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy
 
 SUBSCRIBE = BY_NAME["SUBSCRIBE"].number
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
 from pcli.replay.client.consumer.unacked_message_tracker import UnackedMessageTracker
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.settings import ConsumerSettings, RedeliveryBackoff
 
 
 @pytest.fixture

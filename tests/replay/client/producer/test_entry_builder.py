@@ -17,11 +17,10 @@ from pcli.codec.payload.encryption import PrivateKeys
 from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Frame
 from pcli.replay.client.connection.errors import ClientFailure
-from pcli.replay.client.producer.batch_container import BatchContainer
-from pcli.replay.client.producer.entry_builder import EntryBuilder
-from pcli.replay.client.producer.key_based_batch_container import KeyBasedBatchContainer
+from pcli.replay.client.producer.batch_container import BatchContainer, KeyBasedBatchContainer
+from pcli.replay.client.producer.entry_builder import EntryBuilder, chunk_size, cut
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 
 SEND = 6
 FIELDS = ("event_time", "ordering_key")
@@ -225,3 +224,23 @@ def test_values_that_protobuf_cannot_encode_are_refused(wrong: dict[str, Any], c
     for failure in (writer.batch(batch, 5), writer.message(OutgoingMessage(b"x", **wrong), 0, b"", None, 5)):
         assert isinstance(failure, ClientFailure)
         assert (failure.error, failure.retriable) == ("InvalidMessage", False)
+
+
+def metadata() -> pb.MessageMetadata:
+    return pb.MessageMetadata(producer_name="p0", sequence_id=3, publish_time=1)
+
+
+@pytest.mark.parametrize(("wish", "size"), [(-1, 92), (0, 92), (50, 50), (200, 92)])
+def test_the_size_of_a_chunk(wish: int, size: int) -> None:
+    assert metadata().ByteSize() == 8
+    assert chunk_size(100, metadata(), wish) == size
+
+
+@pytest.mark.parametrize(("length", "pieces"), [(0, [0]), (10, [10]), (11, [10, 1]), (20, [10, 10]), (21, [10, 10, 1])])
+def test_pieces(length: int, pieces: list[int]) -> None:
+    head = metadata()
+    seen = [(len(piece), head.chunk_id) for piece in cut(head, bytes(length), 10)]
+    assert seen == [(size, number) for number, size in enumerate(pieces)]
+    assert head.HasField("uuid") == (len(pieces) > 1)
+    if len(pieces) > 1:
+        assert (head.uuid, head.num_chunks_from_msg, head.total_chunk_msg_size) == ("p0-3", len(pieces), length)

@@ -9,9 +9,9 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
-from pcli.replay.client.producer.partitioned_producer import PartitionedProducer
+from pcli.replay.client.producer.partitioned_producer import MessageRouter, PartitionedProducer
 from pcli.replay.client.producer.sequence_ids import DuplicateRisk
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 
 T = TopicName.parse("t")
 
@@ -223,3 +223,37 @@ def test_new_partitions_without_a_producer_are_not_used(network: Any) -> None:
     holder.close(lambda _: None)
     network.run(60_000)
     assert (producer.count, sorted(producer.producers)) == (4, [0, 1, 2, 3])
+
+
+def router(lot: float = 0.5, **settings: Any) -> MessageRouter:
+    return MessageRouter(ProducerSettings(**settings), 4, lambda: lot)
+
+
+def chosen(one: MessageRouter, *times: int, count: int = 4) -> list[int]:
+    return [one.choose(OutgoingMessage(b""), count, now) for now in times]
+
+
+def test_a_key_takes_precedence_over_the_mode() -> None:
+    for mode in ("RoundRobinPartition", "SinglePartition"):
+        for murmur, scheme in enumerate(("JavaStringHash", "Murmur3_32Hash")):
+            one = router(messageRoutingMode=mode, hashingScheme=scheme)
+            for key in ("a", "key-7", "", "ü"):
+                assert one.choose(OutgoingMessage(b"", key=key), 4, 0) == partition_of(key, 4, murmur=bool(murmur))
+
+
+def test_round_robin_without_batching() -> None:
+    assert chosen(router(batchingEnabled=False), 0, 0, 0, 0, 0) == [2, 3, 0, 1, 2]
+
+
+def test_round_robin_with_batching_follows_the_clock() -> None:
+    one = router(batchingMaxPublishDelayMicros=2000)
+    assert chosen(one, 100, 119, 120, 139, 140) == [(5 + 2) % 4, 3, 0, 0, 1]
+    assert chosen(router(lot=0, batchingMaxPublishDelayMicros=10), 5, 6) == [1, 2]
+
+
+def test_single_partition_uses_one_partition() -> None:
+    assert chosen(router(lot=0.99, messageRoutingMode="SinglePartition"), 0, 1000, 2000) == [3, 3, 3]
+
+
+def test_new_partitions_are_used() -> None:
+    assert chosen(router(batchingEnabled=False), 0, 0, 0, count=8) == [2, 3, 4]

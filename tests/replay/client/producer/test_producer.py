@@ -19,7 +19,7 @@ from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer.producer import Producer
 from pcli.replay.client.producer.sequence_ids import DuplicateRisk
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 
 T = "persistent://public/default/t"
 

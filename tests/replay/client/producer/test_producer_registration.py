@@ -10,7 +10,7 @@ from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.proto import pb
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.producer_registration import FailureKind, classify_failure, producer_command
-from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.settings import ProducerSettings
 
 PRODUCER = 5
 

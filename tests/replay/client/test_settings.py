@@ -1,6 +1,6 @@
 """Delays that increase with the redelivery count."""
 
-from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
+from pcli.replay.client.settings import RedeliveryBackoff
 
 
 def test_the_delay_doubles_up_to_the_maximum():

@@ -1,6 +1,12 @@
-"""Settings of a consumer and of a reader, with the names and defaults of the Java client 4.2.4.
+"""The settings of the client, and of its producers, consumers and readers.
 
-They follow ConsumerConfigurationData and ReaderConfigurationData.
+Names and defaults are those of the Java client 4.2.4: ClientConfigurationData, ProducerConfigurationData,
+ConsumerConfigurationData, ReaderConfigurationData and MultiplierRedeliveryBackoff.
+
+Two settings of producers are absent. ``blockIfQueueFull`` is not needed, because `Producer.send` returns False if the
+queue is full, and the caller then waits or gives up. ``cryptoFailureAction`` is not needed, because public keys are
+passed as PEM and checked when the producer is created. The Java client, in contrast, also calls its key reader later.
+
 """
 
 # ruff: noqa: N815 -- the fields have the names of the Java client
@@ -13,10 +19,132 @@ from typing import Literal
 
 from pcli.codec.payload.encryption import PrivateKeys
 from pcli.codec.proto import pb
-from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
 from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.service_url import Security
 
-__all__ = ["ConsumerSettings", "CryptoFailureAction", "DeadLetterPolicy", "KeySharedPolicy", "ReaderSettings"]
+__all__ = [
+    "ClientSettings",
+    "ConsumerSettings",
+    "CryptoFailureAction",
+    "DeadLetterPolicy",
+    "KeySharedPolicy",
+    "ProducerSettings",
+    "ReaderSettings",
+    "RedeliveryBackoff",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Settings of one client (ClientConfigurationData). Times are in milliseconds."""
+
+    operationTimeoutMs: int = 30_000
+    """Timeout of a request."""
+    lookupTimeoutMs: int = 30_000
+    """Maximum time during which a lookup is retried."""
+    connectionTimeoutMs: int = 10_000
+    """Timeout of a TCP connection attempt."""
+    connectionsPerBroker: int = 1
+    """Maximum number of connections to one broker."""
+    maxLookupRedirects: int = 20
+    """Maximum number of redirects of a lookup."""
+    keepAliveIntervalSeconds: int = 30
+    """Interval between PINGs."""
+    initialBackoffIntervalMs: int = 100
+    """Delay before the first retry."""
+    maxBackoffIntervalMs: int = 60_000
+    """Maximum delay before a retry."""
+    listenerName: str = ""
+    """The advertised listener that lookups request; empty for the default listener."""
+    memoryLimitBytes: int = 64 << 20
+    """Maximum bytes of messages that producers hold, or 0 for no limit."""
+    security: Security = field(default_factory=Security)
+    """Credentials and TLS settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Settings of one producer."""
+
+    producerName: str = ""
+    """Producer name; if empty, the broker assigns a name."""
+    accessMode: Literal["Shared", "Exclusive", "WaitForExclusive", "ExclusiveWithFencing"] = "Shared"
+    """Whether other producers may publish to the topic at the same time."""
+    initialSequenceId: int | None = None
+    """The last sequence id before the first message; None means the value from the broker."""
+    initialSubscriptionName: str = ""
+    """A subscription that is created with the topic, or empty."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Metadata of the producer, shown in the topic's statistics."""
+    schema: pb.Schema | None = None
+    """Schema of messages that have no schema of their own; None for bytes."""
+
+    sendTimeoutMs: int = 30_000
+    """Timeout for a message's receipt; 0 means no timeout."""
+    maxPendingMessages: int = 0
+    """Maximum number of messages without a receipt; 0 means no limit."""
+    maxPendingMessagesAcrossPartitions: int = 0
+    """Maximum number of messages without a receipt in all partitions, divided among the partitions; 0 means no
+    limit."""
+
+    batchingEnabled: bool = True
+    """Whether messages are sent in batches."""
+    batcherBuilder: Literal["DEFAULT", "KEY_BASED"] = "DEFAULT"
+    """Whether there is one batch at a time or one batch for each key."""
+    batchingMaxMessages: int = 1000
+    """Maximum number of messages in a batch; 0 means no limit."""
+    batchingMaxBytes: int = 128 * 1024
+    """Maximum payload bytes of a batch; 0 means the maximum message size."""
+    batchingMaxPublishDelayMicros: int = 1000
+    """Maximum delay before a batch is sent. The engine rounds it up to milliseconds."""
+    chunkingEnabled: bool = False
+    """Whether a message that is too large and not batched is sent in chunks."""
+    chunkMaxMessageSize: int = -1
+    """Maximum bytes of a chunk if less than the maximum message size; 0 or less means no further limit."""
+
+    compressionType: Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"] = "NONE"
+    """Compression of payloads."""
+    compressMinMsgBodySize: int = 4096
+    """Payloads and batches up to this size are not compressed."""
+    encryptionKeys: Mapping[str, bytes] = field(default_factory=dict)
+    """Names and PEMs of the public keys used to encrypt payloads; empty for no encryption."""
+
+    messageRoutingMode: Literal["RoundRobinPartition", "SinglePartition"] = "RoundRobinPartition"
+    """The method by which the partition of a message without a key is chosen."""
+    hashingScheme: Literal["JavaStringHash", "Murmur3_32Hash"] = "JavaStringHash"
+    """The hash that maps a key to a partition."""
+    batchingPartitionSwitchFrequencyByPublishDelay: int = 10
+    """Number of publish delays after which round robin changes the partition if batching is enabled."""
+    autoUpdatePartitions: bool = True
+    """Whether the number of partitions is polled."""
+    autoUpdatePartitionsIntervalSeconds: int = 60
+    """Seconds between polls for the number of partitions."""
+    lazyStartPartitionedProducers: bool = False
+    """Whether the producer of a partition is created for its first message (access mode Shared only)."""
+
+    @property
+    def publish_delay(self) -> int:
+        """``batchingMaxPublishDelayMicros`` in milliseconds, at least 1."""
+        return max(1, -(-self.batchingMaxPublishDelayMicros // 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class RedeliveryBackoff:
+    """Delays from ``minDelayMs`` to ``maxDelayMs`` that grow by the factor ``multiplier`` with each redelivery."""
+
+    minDelayMs: int = 1000
+    maxDelayMs: int = 600_000
+    multiplier: float = 2.0
+
+    def next(self, redelivery_count: int) -> int:
+        """Return the delay in milliseconds for a message with this redelivery count."""
+        if redelivery_count <= 0 or self.minDelayMs <= 0:
+            return self.minDelayMs
+        try:
+            return int(min(self.minDelayMs * self.multiplier**redelivery_count, self.maxDelayMs))
+        except OverflowError:
+            return self.maxDelayMs
+
 
 CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
 """The action for an undecryptable entry: leave it to the ack timeout, acknowledge it or deliver it encrypted."""

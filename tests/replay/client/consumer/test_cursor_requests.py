@@ -1,11 +1,152 @@
-"""SEEK: its fields, the state that it clears, and its completion."""
+"""Requests that wait for a connection."""
+
+from __future__ import annotations
 
 import pytest
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.consumer.consumer import Consumer
+from pcli.replay.client.consumer.cursor_requests import once_connected
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
+from pcli.replay.client.settings import ConsumerSettings
+
+
+def test_retries_start_at_100_ms_and_double(fake_broker):
+    network, tries, refused = fake_broker(operationTimeoutMs=1000), [], []
+
+    class Watched(Consumer):
+        """Records requests for a connection, and never connects."""
+
+        @property
+        def connected(self):
+            tries.append(network.engine.now - start)
+
+    start = network.engine.now
+    consumer = Watched(network.engine, "persistent://a/b/c", ConsumerSettings(subscriptionName="s"), lambda _: None)
+    once_connected(consumer, "it", lambda _: None, refused.append)
+    for _ in range(1100):
+        network.run(1)
+    assert tries == [0, 100, 300, 700, 1000]
+    assert [one.error for one in refused] == ["TimeOut"]
+
+
+def test_a_closed_consumer_stops_waiting(fake_broker):
+    network, refused = fake_broker(), []
+    consumer = Consumer(network.engine, "persistent://a/b/c", ConsumerSettings(subscriptionName="s"), lambda _: None)
+    consumer.state = State.CLOSED
+    once_connected(consumer, "it", lambda _: None, refused.append)
+    assert [one.error for one in refused] == ["Closed"]
+
+
+T = "persistent://public/default/orders"
+
+
+@pytest.fixture
+def produce(network):
+    producer = network.produce(batchingMaxMessages=2)
+
+    def send(count):
+        for _ in range(count):
+            producer.send(OutgoingMessage(b"x"))
+        network.run(10)
+
+    return send
+
+
+@pytest.fixture
+def reading(network):
+    def make(start, **settings):
+        given = {"subscriptionMode": "NonDurable", "subscriptionInitialPosition": "Latest", "startPaused": True}
+        consumer = network.subscribe(startMessageId=start, **given | settings)
+        network.deliver_all()
+        network.clear_frames()
+        return consumer
+
+    return make
+
+
+def more(network, consumer):
+    found = []
+    consumer.has_message_available(found.append)
+    return network.wait_for(found)
+
+
+def test_a_queued_message_is_available_without_a_request(network, produce, reading):
+    produce(2)
+    consumer = reading(EARLIEST)
+    consumer.resume()
+    network.deliver_all()
+    network.clear_frames()
+    assert more(network, consumer)
+    assert network.sent("GET_LAST_MESSAGE_ID") == []
+
+
+def test_from_the_beginning(network, produce, reading):
+    consumer = reading(EARLIEST)
+    assert more(network, consumer) is False
+    produce(2)
+    assert more(network, consumer) is True
+    assert more(network, consumer) is True
+    assert len(network.sent("GET_LAST_MESSAGE_ID")) == 2  # no second request if a message is known to be available
+
+
+def test_after_the_last_received_message(network, produce, reading):
+    produce(2)
+    consumer = reading(EARLIEST)
+    consumer.resume()
+    network.deliver_all()
+    assert consumer.receive() is not None
+    assert more(network, consumer) is True
+    assert consumer.receive() is not None
+    assert more(network, consumer) is False
+    produce(1)
+    consumer.queue.clear()
+    assert more(network, consumer) is True
+
+
+@pytest.mark.parametrize(("inclusive", "available"), [(True, True), (False, False)])
+def test_from_the_end(network, produce, reading, inclusive, available):
+    produce(2)
+    consumer = reading(LATEST, resetIncludeHead=inclusive)
+    assert more(network, consumer) is available
+    assert len(network.sent("SEEK")) == inclusive
+
+
+@pytest.mark.parametrize(("inclusive", "available"), [(True, True), (False, False)])
+def test_from_the_last_message(network, produce, reading, inclusive, available):
+    produce(1)
+    consumer = reading(ClientMessageId(0, 0), resetIncludeHead=inclusive)
+    assert more(network, consumer) is available
+
+
+def test_after_a_seek_by_time_the_cursor_is_compared(network, produce, reading):
+    produce(2)
+    consumer = reading(EARLIEST)
+    consumer.seek(network.now + 1000, lambda _: None)
+    network.run(200)
+    assert more(network, consumer) is False
+    consumer.seek(1000, lambda _: None)
+    network.run(200)
+    assert more(network, consumer) is True
+
+
+def test_the_last_id(network, produce, reading):
+    produce(2)
+    consumer, found = reading(EARLIEST), []
+    consumer.last_message_ids(found.append)
+    [last] = network.wait_for(found)
+    assert (last, last.topic) == (ClientMessageId(0, 0, -1, 1), T)
+
+
+def test_a_request_of_a_closed_consumer_fails(network, reading):
+    consumer, found = reading(EARLIEST), []
+    consumer.close(lambda _: None)
+    network.deliver_all()
+    consumer.has_message_available(found.append)
+    assert found[0].error == "Closed"
 
 
 @pytest.fixture

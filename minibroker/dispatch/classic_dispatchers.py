@@ -1,9 +1,19 @@
-"""PersistentStickyKeyDispatcherMultipleConsumersClassic: Key_Shared before Pulsar 4.0, without draining hashes.
+"""The dispatchers of earlier versions of Pulsar, which settings select.
 
-The setting ``subscriptionKeySharedUseClassicPersistentImplementation`` selects it. A consumer that joins while other
-consumers have pending entries is *recently joined*: it receives only entries that were read before it joined, until all
-of them are acknowledged. Entries of all keys wait for these acknowledgements; with draining hashes only entries of the
-affected keys wait. The ring has the size of an int, so keys are mapped to different consumers.
+PersistentDispatcherMultipleConsumersClassic is the dispatcher for Shared before Pulsar 4.0. The setting
+``subscriptionSharedUseClassicPersistentImplementation`` selects it. The size of a slice is rounded down instead of up.
+(Pulsar's class also sends to consumers whose socket is not writable. This class skips them, to limit the memory that
+they use.)
+
+PersistentStickyKeyDispatcherMultipleConsumersClassic is that for Key_Shared, without draining hashes. The setting
+``subscriptionKeySharedUseClassicPersistentImplementation`` selects it. A consumer that joins while other consumers have
+pending entries is *recently joined*: it receives only entries that were read before it joined, until all of them are
+acknowledged. Entries of all keys wait for these acknowledgements; with draining hashes only entries of the affected
+keys wait. The ring has the size of an int, so keys are mapped to different consumers.
+
+PersistentStreamingDispatcherSingleActiveConsumer and …MultipleConsumers are those of Pulsar 2.8 to 3.0. The setting
+``streamingDispatch`` selects them. Each entry is dispatched as soon as it is read, not in a batch. The only visible
+difference is that consumers of Shared subscriptions receive single entries in turn, not slices.
 """
 
 from __future__ import annotations
@@ -12,6 +22,8 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
 from pcli.minibroker.dispatch.consumer_selectors import INT_RANGE, ConsistentHashing, ConsumerSelector
+from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
+from pcli.minibroker.dispatch.single_active import PersistentDispatcherSingleActiveConsumer
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers, make_selector
 
 if TYPE_CHECKING:
@@ -19,7 +31,23 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = ["PersistentStickyKeyDispatcherMultipleConsumersClassic"]
+__all__ = [
+    "PersistentDispatcherMultipleConsumersClassic",
+    "PersistentStickyKeyDispatcherMultipleConsumersClassic",
+    "PersistentStreamingDispatcherMultipleConsumers",
+    "PersistentStreamingDispatcherSingleActiveConsumer",
+]
+
+
+class PersistentDispatcherMultipleConsumersClassic(PersistentDispatcherMultipleConsumers):
+    """The classic dispatcher for Shared subscriptions."""
+
+    def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
+        """Return the number of entries in one slice, rounded down."""
+        possible = min(
+            messages, consumer.permits, self.settings.dispatcherMaxRoundRobinBatchSize, consumer.unacked_room()
+        )
+        return max(1, int(possible // average))
 
 
 class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyDispatcherMultipleConsumers):
@@ -100,3 +128,23 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             return True
         bound = min(self.recently_joined.values()) if replay else self.recently_joined[owner]
         return offset < bound
+
+
+class PersistentStreamingDispatcherSingleActiveConsumer(PersistentDispatcherSingleActiveConsumer):
+    """The streaming dispatcher for Exclusive and Failover subscriptions."""
+
+    def read(self, count: int) -> list[Entry]:
+        """Read one entry."""
+        return super().read(1)
+
+
+class PersistentStreamingDispatcherMultipleConsumers(PersistentDispatcherMultipleConsumers):
+    """The streaming dispatcher for Shared subscriptions."""
+
+    def read(self, count: int) -> list[Entry]:
+        """Read one entry."""
+        return super().read(1)
+
+    def replay_offsets(self, size: int) -> list[int]:
+        """Return one offset to redeliver."""
+        return super().replay_offsets(1)

@@ -9,7 +9,7 @@ from pcli.codec.wire.build import push_entry
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
-from pcli.minibroker.topics.last_dispatchable import LastDispatchableEntry
+from pcli.minibroker.topics.topic_ledger import LastDispatchableEntry
 from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
 ONE, TWO = (0, 1), (0, 2)
