@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from interop.building import (
     MissingError,
+    build_go,
     build_java,
-    compile_sources,
     digest,
     fetch,
     is_current,
@@ -58,13 +58,7 @@ def java_program(cache: Path) -> list[str | Path]:
 
 
 def go_program(cache: Path) -> list[str | Path]:
-    """Build with Go's own cache, which determines what must be built again."""
-    require_tools("go")
-    fetch("go", "list", "-mod=readonly", "-deps", ".", cwd=HERE / "go")
-    # Without cgo, the client uses a zstd in Go: the build needs no C compiler and takes half the time.
-    command_line = ("go", "build", "-mod=readonly", "-buildvcs=false", "-o", cache / "interop", ".")
-    compile_sources(*command_line, cwd=HERE / "go", CGO_ENABLED="0")
-    return [cache / "interop"]
+    return build_go(cache, HERE / "go" / "main.go")
 
 
 def node_program(cache: Path) -> list[str | Path]:

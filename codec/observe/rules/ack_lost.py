@@ -191,7 +191,7 @@ def _back(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "ack-lost",
             "warning",
-            certainty(doubts, "likely"),
+            certainty(doubts, "certain" if loss else "likely"),
             cause,
             consumer_subject(consumer),
             f"{count_of(seen.count, 'message')} that {about_consumer(consumer)} had acknowledged "

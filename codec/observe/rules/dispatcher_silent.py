@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, how_long, stop_of, waiting
+from pcli.codec.observe.rules.consumer_state import FACTS, Stop, attached, doubts_of, how_long, stop_of, waiting
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
@@ -41,7 +41,7 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     why_unsure,
 )
-from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of
+from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of, silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
@@ -57,6 +57,8 @@ _ALTERNATIVES: Final = (
 )
 _OTHER_CONSUMER: Final = "another consumer of the subscription that was not captured"
 
+_HELD: Final = "the limit on unacknowledged messages"
+
 _DECIDE: Final = (
     "`topics stats` and `stats-internal` while the problem lasts, and the policies of the topic and its namespace."
 )
@@ -64,14 +66,14 @@ _DECIDE: Final = (
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current silence, or for the longest silence."""
-    stop = stop_of(consumer.silent, consumer, moment)
+    stop, silence = _stop(consumer, moment)
     if stop is None or stop.lasted_ns < moment.value(_DURATION) or consumer.active is False:
         return
     doubts = doubts_of(consumer)
     others = () if consumer.type in ("Exclusive", "Failover") else (_OTHER_CONSUMER,)
     permits_lost = consumer.permits.unspent >= consumer.permits.balance
     flow = consumer.permits.last_flow_frame if permits_lost else 0
-    loss = None if stop.over_frame else loss_of(moment, connection_at(consumer, flow), flow)
+    loss = silence if stop.over_frame else loss_of(moment, connection_at(consumer, flow), flow) or silence
     cause, delivered = loss or (Cause("broker", "possible", _ALTERNATIVES + others, _DECIDE), "")
     permits = count_of(consumer.permits.balance, "permit")
     left = waiting(consumer)
@@ -102,10 +104,21 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     )
 
 
+def _stop(consumer: ConsumerRecord, moment: Moment) -> tuple[Stop | None, tuple[Cause, str] | None]:
+    """Return the silence, and its cause and a sentence if TCP delivers nothing. A block then is a silence, too."""
+    for duration in (consumer.silent, consumer.blocked):
+        stop = stop_of(duration, consumer, moment)
+        if stop is not None and not stop.over_frame:
+            found = silence_of(moment, consumer, stop.since_ns, (stop.frame, 0), _HELD)
+            if found is not None:
+                return stop, found
+    return stop_of(consumer.silent, consumer, moment), None
+
+
 RULE = Rule(
     name="dispatcher-silent",
     group="consumer",
-    facts=("silent", "active", "permits.balance", "permits.unspent", "session", "connections", *FACTS),
+    facts=("silent", "blocked", "active", "permits.balance", "permits.unspent", "session", "connections", *FACTS),
     title="a consumer that has permits and a backlog but receives nothing from the broker",
     issue="apache/pulsar#26164",
     evaluate=evaluate,

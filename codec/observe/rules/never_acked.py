@@ -50,7 +50,7 @@ from pcli.codec.observe.rules.finding_text import (
     when,
     why_unsure,
 )
-from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of
+from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of, silence_of
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
@@ -107,6 +107,10 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         compared = f"the last ACK of the consumer is {at(consumer.last_ack_frame)}"
     lost = kept.frames[0] if kept.frames else 0
     loss = loss_of(moment, connection_at(consumer, lost), lost, from_client=False)
+    if loss is None:
+        sent_ns = consumer.never_acked_oldest_ns + slowest
+        other = "an application that does not acknowledge the messages"
+        loss = silence_of(moment, consumer, sent_ns, (lost, 0), other)
     cause, delivered = loss or (_NOT_SENT if young else _NOT_ACKNOWLEDGED, "")
     if rejected:
         delivered += (

@@ -55,6 +55,7 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     why_unsure,
 )
+from pcli.codec.observe.rules.network_losses import ADVICE, silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
@@ -73,6 +74,7 @@ _PAUSED: Final = Cause(
     ),
     "The application's log, or a thread dump of its process, at that time.",
 )
+_STOPPED: Final = "an application that takes no messages"
 _QUEUE_CLEARED: Final = Cause(
     "client", "likely", ("a paused listener",), "The client's statistics: the number of messages in its receiver queue."
 )
@@ -96,18 +98,23 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         if stop.lasted_ns < 2 * moment.value(_DURATION):
             return
     doubts = doubts_of(consumer)
+    silence = silence_of(moment, consumer, stop.since_ns, (stop.frame, stop.over_frame), _STOPPED)
+    likely = _QUEUE_CLEARED if _redelivery_request(consumer) and not stop.over_frame else _PAUSED
+    cause, delivered = silence or (likely, "")
     yield Finding(
         "paused-client",
         "warning" if not stop.over_frame and _matters(consumer) else "note",
         certainty(doubts),
-        _QUEUE_CLEARED if _redelivery_request(consumer) and not stop.over_frame else _PAUSED,
+        cause,
         consumer_subject(consumer),
-        _what(consumer, stop, moment),
+        _what(consumer, stop, moment) + delivered,
         stop.since_ns,
         [stop.frame, stop.over_frame, permits.last_flow_frame, consumer.last_ack_frame],
         _opposite(consumer, stop) + why_unsure(doubts),
-        "Check what the application was doing at that time. If processing is slow by design, a smaller receiver queue "
-        "leaves more messages for other consumers. If the application is paused on purpose, nothing is wrong.",
+        ADVICE
+        if silence
+        else "Check what the application was doing at that time. If processing is slow by design, a smaller receiver "
+        "queue leaves more messages for other consumers. If the application is paused on purpose, nothing is wrong.",
         count=held(consumer),
         until_ns=stop.until_ns,
     )
@@ -185,7 +192,7 @@ def _opposite(consumer: ConsumerRecord, stop: Stop) -> str:
 RULE = Rule(
     name="paused-client",
     group="consumer",
-    facts=("permits", "session", "durable", "asked_all", "last_message_ns", "last_ack_ns", *FACTS),
+    facts=("permits", "session", "connections", "durable", "asked_all", "last_message_ns", "last_ack_ns", *FACTS),
     title="a consumer that filled its receiver queue and then requested no more messages",
     issue="apache/pulsar#22069",
     evaluate=evaluate,

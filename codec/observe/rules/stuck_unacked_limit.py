@@ -43,6 +43,7 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     why_unsure,
 )
+from pcli.codec.observe.rules.network_losses import silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
@@ -69,6 +70,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     stop = stop_of(consumer.blocked, consumer, moment, least_ns)
     if stop is None or stop.lasted_ns < least_ns:
         return
+    if silence_of(moment, consumer, stop.since_ns, (stop.frame, stop.over_frame), ""):
+        return  # dispatcher-silent reports it
     doubts = doubts_of(consumer)
     permits = consumer.permits.balance
     blocked_at = consumer.blocked_at or held(consumer)
@@ -155,6 +158,7 @@ RULE = Rule(
         "priority",
         "subscription.consumers.blocked_at",
         "session",
+        "connections",
         *FACTS,
     ),
     title="a consumer that receives nothing because it holds too many unacknowledged messages",

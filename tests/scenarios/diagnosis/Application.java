@@ -115,6 +115,9 @@ public final class Application {
                 answer.put("error", cause.toString());
             }
             OUT.println(GSON.toJson(answer));
+            if (command.text("do", "").equals("exit")) {
+                System.exit(0);
+            }
         });
     }
 
@@ -513,6 +516,11 @@ public final class Application {
             got++;
         }
         return got;
+    }
+
+    /** Acknowledge the held messages of a consumer; the process ends without closing the client. */
+    private Object exitCommand(Command command) {
+        return ackCommand(command);
     }
 
     /** Close the client with its producers and consumers. */

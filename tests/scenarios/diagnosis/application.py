@@ -319,6 +319,10 @@ class Application:
             got += 1
         return got
 
+    def do_exit(self, command: Command) -> None:
+        """Acknowledge the held messages of a consumer; the process ends without closing the client."""
+        self.do_ack(command)
+
     def do_close(self, _command: Command) -> None:
         """Close the client with its producers and consumers."""
         for over, _ in self._loops.values():
@@ -341,6 +345,8 @@ def main() -> None:
             result = {"error": f"{type(fault).__name__}: {fault}"}
         output.write(json.dumps({"app": command["app"], **result}) + "\n")
         output.flush()
+        if command["do"] == "exit":
+            return  # the client's objects are destroyed at the end of the interpreter
         if command["do"] == "close":
             break
     os._exit(0)  # the client's threads may still run

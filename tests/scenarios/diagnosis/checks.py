@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenarios.diagnosis.analysis import Analysis, Found
-from scenarios.diagnosis.execution import Ran, StatsSample
+from scenarios.diagnosis.execution import COMPARED, Ran, StatsSample
 from scenarios.diagnosis.plan import Plan, Problem, Track
 from scenarios.diagnosis.trace_checks import differences
 
@@ -83,9 +83,6 @@ _NEEDS: dict[str, set[str]] = {
 _REQUESTED = ("redelivered-after-nack", "redelivered-after-ack-timeout")
 """Rules for which a finding with the variant `requested`, whose cause is only possible, is right."""
 
-_FIGURES = ("msgBacklog", "unackedMessages", "msgOutCounter")
-_FIGURES_OF_CONSUMERS = ("unackedMessages", "msgOutCounter", "availablePermits", "blockedConsumerOnUnackedMsgs")
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -150,6 +147,8 @@ def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Ou
     ):
         expected = f"{problem.culprit} {problem.variant}".strip()
         return Outcome(problem.rule, "wrong cause", f"expected {expected}; {found}")
+    if problem.certain and found.cause_certainty != "certain":
+        return Outcome(problem.rule, "wrong cause", f"expected {problem.culprit} for certain; {found}")
     if problem.count is not None:
         match = re.search(problem.pattern, found.text)
         counts = [found.count, int(match[1]) if match else None]
@@ -173,6 +172,8 @@ def _unexpected(found: Found, plan: Plan) -> Iterator[Outcome]:
         yield Outcome(found.rule, "false", f"{found.severity} {found.certainty}, nothing explains it: {found}")
     elif found.severity != "note" and not any(found.rule in track.allowed for track in tracks):
         yield Outcome(found.rule, "false", f"{found.severity}: {found}")
+    elif found.severity != "note" and all(track.culprits and found.culprit not in track.culprits for track in tracks):
+        yield Outcome(found.rule, "wrong cause", str(found))
 
 
 def _tracks_of(found: Found, plan: Plan) -> list[Track]:
@@ -187,16 +188,21 @@ def _stats(sample: StatsSample, before: dict[str, Any], after: dict[str, Any]) -
     yield from _compared("msgInCounter", sample.topic, sample.stats, first, last)
     for name, theirs in sample.stats.get("subscriptions", {}).items():
         ours = [one.get("subscriptions", {}).get(name, {}) for one in (first, last)]
-        for figure in _FIGURES:
+        for figure in COMPARED:
             yield from _compared(figure, f"{sample.topic} {name}", theirs, *ours)
-        for consumer in theirs.get("consumers", ()):
-            rows = [_consumer(one, consumer["consumerName"]) for one in ours]
-            for figure in _FIGURES_OF_CONSUMERS:
+        for consumer, *rows in _consumers(theirs, *ours):
+            for figure in COMPARED:
                 yield from _compared(figure, f"{sample.topic} {name} {consumer['consumerName']}", consumer, *rows)
 
 
-def _consumer(subscription: dict[str, Any], name: str) -> dict[str, Any]:
-    return next((one for one in subscription.get("consumers", ()) if one["consumerName"] == name), {})
+def _consumers(*subscriptions: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of each consumer in all statistics. Consumers of equal names are paired by their messages."""
+    for name in dict.fromkeys(one["consumerName"] for one in subscriptions[0].get("consumers", ())):
+        columns = [[one for one in rows.get("consumers", ()) if one["consumerName"] == name] for rows in subscriptions]
+        for column in columns:
+            column.sort(key=lambda one: one.get("msgOutCounter") or 0)
+        for number in range(len(columns[0])):
+            yield [column[number] if number < len(column) else {} for column in columns]
 
 
 def _compared(

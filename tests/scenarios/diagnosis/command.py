@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,9 +25,10 @@ from scenarios.diagnosis.broker_pool import Brokers
 from scenarios.diagnosis.checks import OUTCOMES, Outcome, check
 from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
 from scenarios.diagnosis.execution import run
+from scenarios.diagnosis.networks import NetworkMissingError, network_fault
 from scenarios.diagnosis.partial_captures import cut
-from scenarios.diagnosis.plan import Plan, Recipe
-from scenarios.diagnosis.processes import JavaMissingError, java_command
+from scenarios.diagnosis.plan import CLIENTS, Plan, Recipe
+from scenarios.diagnosis.processes import client_fault
 from scenarios.diagnosis.sniffing import can_sniff
 from scenarios.results import Results
 
@@ -58,7 +58,7 @@ def outcomes_of_seed(
     try:
         with broker_for(plan) as broker:
             ran = run(plan, broker, folder, sniffing=sniffing)
-    except BrokerError as fault:
+    except (BrokerError, NetworkMissingError) as fault:
         return plan.recipes, [Outcome("scenario", "broken", f"cannot run because {fault}")]
     if ran.broken:
         return plan.recipes, [Outcome("scenario", "broken", text) for text in ran.broken]
@@ -101,17 +101,27 @@ def main() -> int:
     parser.add_argument("--admin", default="", help="HTTP URL of that broker")
     parser.add_argument("--capture", choices=("auto", "tcpdump", "proxy"), default="auto", help="what captures")
     parser.add_argument("--quick", action="store_true", help="only recipes that take a few seconds")
+    parser.add_argument("--client", action="append", choices=CLIENTS, help="only this client; repeatable")
     parser.add_argument("--recipe", action="append", help="only this recipe; repeatable")
     parser.add_argument("--keep", type=Path, help="folder for the captures and logs of the seeds with failures")
     arguments = parser.parse_args()
     sniffing = arguments.capture == "tcpdump" or (arguments.capture == "auto" and can_sniff())
-    java = _has_java()
-    recipes = recipes_for(quick=arguments.quick, sniffing=sniffing, java=java, restarts=arguments.broker == "real")
+    wanted = arguments.client or CLIENTS
+    clients = [name for name in wanted if _is_available(f"the {name} client", client_fault(name))]
+    networks = sniffing and _is_available("networks", network_fault())
+    recipes = recipes_for(
+        quick=arguments.quick,
+        sniffing=sniffing,
+        clients=clients,
+        networks=networks,
+        restarts=arguments.broker == "real",
+    )
     recipes = [one for one in recipes if not arguments.recipe or one.name in arguments.recipe]
     if not recipes:
         parser.error(f"no such recipe: {', '.join(arguments.recipe)}")
     words = [arguments.broker, "tcpdump" if sniffing else "proxy"]
-    words += [*(["quick"] if arguments.quick else []), *([] if java else ["python"]), *(arguments.recipe or ())]
+    words += [*(["quick"] if arguments.quick else []), *(clients if len(clients) < len(CLIENTS) else [])]
+    words += [*(["loopback"] if not networks else []), *(arguments.recipe or ())]
     kind = "-".join(words)
     results = Results(kind, "pcli-scenarios", _UNDER_TEST)
     seeds = range(arguments.start, arguments.start + arguments.seeds)
@@ -164,14 +174,11 @@ def main() -> int:
     return 1 if any(one.kind != "right" for outcomes in found.values() for one in outcomes) else 0
 
 
-def _has_java() -> bool:
-    """Return whether applications with the Java client can run; if not, print why."""
-    try:
-        java_command()
-    except (JavaMissingError, subprocess.TimeoutExpired) as reason:
-        print(f"scenarios: without the recipes for the Java client: {str(reason).splitlines()[-1]}", file=sys.stderr)
-        return False
-    return True
+def _is_available(what: str, fault: str) -> bool:
+    """Return whether there is no fault; otherwise print which recipes cannot run, and why."""
+    if fault:
+        print(f"scenarios: without the recipes for {what}: {fault}", file=sys.stderr)
+    return not fault
 
 
 _UNDER_TEST = ("minibroker", "codec", "cli", "replay/proxy", "tests/scenarios")

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from random import Random
 
 from scenarios.diagnosis.partial_captures import PARTS
-from scenarios.diagnosis.plan import Plan, Recipe, Track
+from scenarios.diagnosis.plan import CLIENTS, Plan, Recipe, Track
 from scenarios.diagnosis.recipes import RECIPES
 from scenarios.diagnosis.traffic import healthy
 
 __all__ = ["plan_of_seed", "recipes_for"]
 
-_NEAR, _SECOND, _OPEN, _JAVA, _PARTIAL = 0.35, 0.3, 0.5, 0.2, 0.08
+_NEAR, _SECOND, _OPEN, _PARTIAL = 0.35, 0.3, 0.5, 0.08
+
+_SHARES = {"python": 6, "java": 2, "go": 2}
+"""How often the applications use each client, relatively."""
 
 
 def recipes_for(
-    *, quick: bool = False, sniffing: bool = True, java: bool = True, settings: bool = True, restarts: bool = True
+    *,
+    quick: bool = False,
+    sniffing: bool = True,
+    clients: Collection[str] = CLIENTS,
+    networks: bool = True,
+    settings: bool = True,
+    restarts: bool = True,
 ) -> list[Recipe]:
-    """Return the recipes that can run.
+    """Return the recipes that can run, with the clients that can run them.
 
-    ``sniffing``: tcpdump captures; ``java``: applications with the Java client can run; ``settings``: brokers with
-    other settings can be started; ``restarts``: brokers can be killed and started again with their data.
+    ``sniffing``: tcpdump captures; ``clients``: the clients that are available; ``networks``: namespaces can be
+    created; ``settings``: brokers with other settings can be started; ``restarts``: brokers can be killed and started
+    again with their data.
     """
+    available = [
+        replace(one, clients=tuple(name for name in one.clients if name in clients)) for one in RECIPES.values()
+    ]
     return [
         one
-        for one in RECIPES.values()
-        if (one.quick or not quick)
+        for one in available
+        if one.clients
+        and (one.quick or not quick)
         and (sniffing or not one.sniffed)
-        and (java or not one.java)
+        and (networks or not one.network)
         and (settings or not one.settings)
         and (restarts or not one.own_broker)
     ]
@@ -37,8 +52,8 @@ def recipes_for(
 def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> Plan:
     """Return the plan of a seed. ``token`` is part of the names of the namespaces, so that runs do not share topics.
 
-    Consecutive seeds use all recipes, in an order that differs from block to block. If the list contains recipes
-    for the Java client, one plan in five uses this client for all applications.
+    Consecutive seeds use all recipes, in an order that differs from block to block. All applications of a plan use the
+    same client, except those of recipes that need another.
     """
     block, place = divmod(seed, len(recipes))
     order = list(recipes)
@@ -48,16 +63,17 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
     others = [one for one in recipes if one is not order[place] and one.quick and not _is_single(one)]
     if others and not _is_single(order[place]) and random.random() < _SECOND:
         chosen.append(random.choice(others))
-    python = any(one.python for one in chosen)
-    java = any(one.java for one in recipes) and random.random() < _JAVA and not python
+    available = [name for name in _SHARES if any(name in one.clients for one in recipes)]
+    [client] = random.choices(available, [_SHARES[name] for name in available])
     tracks, names = [], []
     for letter, recipe in zip("ab", chosen, strict=False):
         near = random.random() < _NEAR
-        track = Track(letter, f"public/{token}-{seed}-{letter}", Random(random.random()), near, java or recipe.java)
+        of_track = client if client in recipe.clients else recipe.clients[0]
+        track = Track(letter, f"public/{token}-{seed}-{letter}", Random(random.random()), near, of_track)
         recipe.build(track)
         tracks.append(track)
-        names.append(f"{recipe.name}{' (near miss)' if near else ''}{' with Java' if java else ''}")
-    background = Track("bg", f"public/{token}-{seed}-bg", Random(random.random()), java=java)
+        names.append(f"{recipe.name}{' (near miss)' if near else ''}{'' if client == 'python' else f' with {client}'}")
+    background = Track("bg", f"public/{token}-{seed}-bg", Random(random.random()), client=client)
     healthy(background)
     if order[place].own_broker:  # statistics cannot be requested while it is down
         background.steps = [step for step in background.steps if step["do"] != "stats"]
@@ -77,4 +93,4 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
 
 def _is_single(recipe: Recipe) -> bool:
     """Return whether no second recipe may run at the same time."""
-    return recipe.alone or recipe.own_broker or bool(recipe.settings)
+    return recipe.alone or recipe.own_broker or recipe.network or bool(recipe.settings)

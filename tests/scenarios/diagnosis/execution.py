@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import Any
 
 from scenarios.connections import Broker
 from scenarios.diagnosis.log import Log
+from scenarios.diagnosis.networks import Network
 from scenarios.diagnosis.plan import Plan, Step, Track
-from scenarios.diagnosis.processes import Application, Process, java_command, python_command
+from scenarios.diagnosis.processes import Application, Process, client_command
 from scenarios.diagnosis.raw_client import RawClient
 from scenarios.diagnosis.sniffing import Tcpdump
 from scenarios.diagnosis.tokens import signed
@@ -25,12 +27,17 @@ from scenarios.diagnosis.tokens import signed
 from pcli.codec.faults import Fault
 from pcli.replay.proxy import Proxy
 
-__all__ = ["Ran", "StatsSample", "run"]
+__all__ = ["COMPARED", "Ran", "StatsSample", "run"]
 
 _NEVER = 1 << 60
 """Number of matching frames before a fault that is not effective yet."""
 _SETTLE_S = 0.3
 """Time after the last step until the end of the capture; acknowledgements are sent every 100 ms."""
+
+
+COMPARED = ("msgBacklog", "unackedMessages", "msgOutCounter", "availablePermits", "blockedConsumerOnUnackedMsgs")
+"""The figures of subscriptions and consumers that are compared, as far as they have them."""
+_STATS_REQUESTS, _STATS_S = 5, 0.25
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,10 @@ class Ran:
 class _Run:
     """A plan during its execution."""
 
-    def __init__(self, plan: Plan, broker: Broker, folder: Path, capture: Path | None) -> None:
-        """``capture`` is the capture of the proxy; None for none."""
+    def __init__(self, plan: Plan, broker: Broker, folder: Path, capture: Path | None, network: Network | None) -> None:
+        """``capture`` is the capture of the proxy; None for none. ``network`` is that of the plan's route."""
         self._plan, self._broker, self._folder, self._capture = plan, broker, folder, capture
+        self._network = network
         self._faults = {
             id(step): Fault(step["on"], step["action"], after=_NEVER, times=step["times"], ms=step["ms"])
             for track in plan.tracks
@@ -76,14 +84,23 @@ class _Run:
         """The process of the applications with the Java client that no step kills or stops."""
         self._lock = threading.Lock()
         self._raw: dict[str, RawClient] = {}
-        self._paused: set[str] = set()
+        self._silent: set[str] = set()
+        """The applications that are stopped, and those whose packets are dropped."""
         self.samples: list[StatsSample] = []
         self.broken: list[str] = []
 
     def start(self) -> None:
         """Start the proxy, after an outage on the same port."""
+        network = self._network
+        where: dict[str, Any] = {}
+        if network is not None:
+            where = {"bind": network.broker_address, "advertised_address": network.address, "insecure": True}
         self._proxy = Proxy(
-            self._broker.service_url, listen=self.port, capture=self._capture, faults=self._faults.values()
+            self._broker.service_url,
+            listen=self.port,
+            capture=self._capture,
+            faults=self._faults.values(),
+            **where,
         )
         self.service_url = self._proxy.start().service_url
         self.port = int(self.service_url.rpartition(":")[2])
@@ -112,8 +129,8 @@ class _Run:
             app.answer()
 
     def close(self) -> None:
-        """Close the clients of the applications that still run, and kill those that are stopped."""
-        for name in self._paused:
+        """Close the clients of the applications that still run, and kill those that are stopped or not reached."""
+        for name in self._silent:
             self._apps[name].process.end()
         running = [app for app in self._apps.values() if app.process.alive]
         for app in running:
@@ -146,20 +163,30 @@ class _Run:
             self.broken.append(f"{track.name}: {type(fault).__name__}: {fault}")
 
     def _application(self, track: Track, app: str) -> Application:
-        """Start an application. All applications with the Java client share one process if no step signals them."""
+        """Start an application.
+
+        All applications with the Java client share one process, except those that a step ends or stops and those on
+        the far host.
+        """
         name = f"{track.name}-{app}"
         log = self._folder / f"{name}.ndjson"
-        if not track.java:
-            process = Process([*python_command(), self.service_url, log, self._broker.token], log.with_suffix(".log"))
-        elif any(step.get("of") == app for step in track.steps):
-            process = self._java_process(name)
+        command = client_command(track.client)
+        if track.client == "go":
+            process = self._process(track, app, [*command, self.service_url, log])
+        elif track.client == "python":
+            process = self._process(track, app, [*command, self.service_url, log, self._broker.token])
+        elif app in track.far or any(step.get("of") == app or _ends(step, app) for step in track.steps):
+            process = self._process(track, app, [*command, self.service_url, self._folder])
         else:
             with self._lock:
-                process = self._java = self._java or self._java_process("java")
+                if self._java is None:
+                    self._java = self._process(track, app, [*command, self.service_url, self._folder])
+                process = self._java
         return process.application(name, log)
 
-    def _java_process(self, name: str) -> Process:
-        return Process([*java_command(), self.service_url, self._folder], self._folder / f"{name}.log")
+    def _process(self, track: Track, app: str, command: list[str | Path]) -> Process:
+        prefix = self._network.on_host("far" if app in track.far else "near") if self._network else []
+        return Process([*prefix, *command], self._folder / f"{track.name}-{app}.log")
 
     def _step(self, track: Track, step: Step) -> str:
         """Execute a step; return what went wrong, or an empty string."""
@@ -178,6 +205,16 @@ class _Run:
 
     # -- steps of the driver
 
+    def _do_lose(self, track: Track, step: Step) -> None:
+        assert self._network is not None
+        self._network.drop(step["direction"])
+        self._silent.update(f"{track.name}-{app}" for app in track.far)
+
+    def _do_restore(self, track: Track, _step: Step) -> None:
+        assert self._network is not None
+        self._network.restore()
+        self._silent.difference_update(f"{track.name}-{app}" for app in track.far)
+
     def _do_sleep(self, _track: Track, step: Step) -> None:
         time.sleep(step["seconds"])
 
@@ -188,20 +225,31 @@ class _Run:
         self._rest("POST", f"namespaces/{track.namespace}/{step['path']}", step["body"])
 
     def _do_stats(self, _track: Track, step: Step) -> None:
-        topic, before = step["topic"], time.time()
-        stats = self._rest("GET", f"{topic.replace('://', '/')}/stats?getPreciseBacklog=true")
-        self.samples.append(StatsSample(topic, before, time.time(), stats))
+        """Request statistics until they are equal twice: the proxy can be late, because it shares a process."""
+        topic = step["topic"]
+        path = f"{topic.replace('://', '/')}/stats?getPreciseBacklog=true"
+        last: list[Any] = []
+        for _ in range(_STATS_REQUESTS):
+            before = time.time()
+            stats = self._rest("GET", path)
+            sample = StatsSample(topic, before, time.time(), stats)
+            figures = list(_figures(stats))
+            if figures == last:
+                break
+            last = figures
+            time.sleep(_STATS_S)
+        self.samples.append(sample)
 
     def _do_kill(self, track: Track, step: Step) -> None:
         self._signal(track, step, signal.SIGKILL)
 
     def _do_pause(self, track: Track, step: Step) -> None:
         self._signal(track, step, signal.SIGSTOP)
-        self._paused.add(f"{track.name}-{step['of']}")
+        self._silent.add(f"{track.name}-{step['of']}")
 
     def _do_resume(self, track: Track, step: Step) -> None:
         self._signal(track, step, signal.SIGCONT)
-        self._paused.discard(f"{track.name}-{step['of']}")
+        self._silent.discard(f"{track.name}-{step['of']}")
 
     def _signal(self, track: Track, step: Step, number: int) -> None:
         self._apps[f"{track.name}-{step['of']}"].process.signal(number)
@@ -244,15 +292,30 @@ class _Run:
         return json.loads(text) if text.strip() else None
 
 
+def _figures(stats: dict[str, Any]) -> Iterator[Any]:
+    """Yield the figures of a topic that checks.py compares."""
+    yield stats["msgInCounter"]
+    for subscription in stats["subscriptions"].values():
+        for one in (subscription, *subscription["consumers"]):
+            yield [one.get(name) for name in COMPARED]
+
+
+def _ends(step: Step, app: str) -> bool:
+    return step["do"] == "exit" and step["app"] == app
+
+
 def run(plan: Plan, broker: Broker, folder: Path, *, sniffing: bool) -> Ran:
     """Execute a plan and return the capture, the logs and the statistics. ``sniffing``: tcpdump captures."""
     folder.mkdir(parents=True, exist_ok=True)
-    running = _Run(plan, broker, folder, None if sniffing else folder / "passing.pcapng")
     capture = folder / ("capture.pcap" if sniffing else "capture.pcapng")
+    route = next((track.route for track in plan.tracks if track.route), None)
     with ExitStack() as stack:
+        network = stack.enter_context(Network(route)) if route else None
+        running = _Run(plan, broker, folder, None if sniffing else folder / "passing.pcapng", network)
         stack.callback(running.stop)
         running.start()
-        tcpdump = Tcpdump(running.port, capture) if sniffing else None
+        point = network.capture_point if network else ()
+        tcpdump = Tcpdump(running.port, capture, *point) if sniffing else None
         if tcpdump is not None:
             stack.callback(tcpdump.stop)
         running.tracks()

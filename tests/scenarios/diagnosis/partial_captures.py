@@ -12,17 +12,20 @@ __all__ = ["PARTS", "cut"]
 PARTS: Final = ("late", "to broker", "from broker")
 """What a capture contains: packets after a moment, or packets of one direction."""
 
-_FILE_HEADER, _PACKET_HEADER, _LINK_HEADER = 24, 16, 14
+_FILE_HEADER, _PACKET_HEADER = 24, 16
+_LINK_HEADERS = {1: 14, 276: 20}
+"""Sizes of the headers of Ethernet and of Linux cooked v2, by link type."""
 
 
 def cut(capture: Path, part: str, port: int) -> None:
-    """Remove the other packets from a pcap file of tcpdump on the loopback interface. ``port`` is the broker's."""
+    """Remove the other packets from a pcap file of tcpdump. ``port`` is the broker's."""
     data = capture.read_bytes()
     packets = list(_packets(data))
     if part == "late":
         kept = packets[len(packets) // 3 :]
     else:
-        kept = [packet for packet in packets if _ports(packet)[part == "to broker"] == port]
+        ip = _PACKET_HEADER + _LINK_HEADERS[struct.unpack_from("<I", data, 20)[0]]
+        kept = [packet for packet in packets if _ports(packet, ip)[part == "to broker"] == port]
     capture.write_bytes(data[:_FILE_HEADER] + b"".join(kept))
 
 
@@ -35,8 +38,7 @@ def _packets(data: bytes) -> Iterator[bytes]:
         place = end
 
 
-def _ports(packet: bytes) -> tuple[int, int]:
-    """Return the source and the destination port of a packet with IPv4 and TCP."""
-    ip = _PACKET_HEADER + _LINK_HEADER
+def _ports(packet: bytes, ip: int) -> tuple[int, int]:
+    """Return the source and the destination port of a packet with TCP, and IPv4 at the offset ``ip``."""
     source, destination = struct.unpack_from(">HH", packet, ip + 4 * (packet[ip] & 15))
     return source, destination

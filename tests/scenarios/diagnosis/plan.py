@@ -17,8 +17,12 @@ from random import Random
 from typing import Any
 
 from scenarios.diagnosis.log import Log
+from scenarios.diagnosis.networks import Route
 
-__all__ = ["Plan", "Problem", "Recipe", "Step", "Track"]
+__all__ = ["CLIENTS", "Plan", "Problem", "Recipe", "Step", "Track"]
+
+CLIENTS = ("python", "java", "go")
+"""The languages of the official clients that applications use."""
 
 Step = dict[str, Any]
 
@@ -38,6 +42,8 @@ class Problem:
     """The place of the number in the text."""
     variant: str = ""
     """The variant of the finding, if it has to be a certain one."""
+    certain: bool = False
+    """Whether the cause must be certain."""
 
 
 @dataclass
@@ -49,8 +55,12 @@ class Track:
     random: Random
     near: bool = False
     """Whether the track is the near miss of its recipe."""
-    java: bool = False
-    """Whether the applications use the Java client instead of the Python client."""
+    client: str = "python"
+    """The client of the applications: one of CLIENTS."""
+    route: Route | None = None
+    """The network between all applications of the plan and the broker; None for the loopback interface."""
+    far: set[str] = field(default_factory=set)
+    """The applications on the host whose packets the step `lose` drops."""
     steps: list[Step] = field(default_factory=list)
     policies: list[tuple[str, Any]] = field(default_factory=list)
     """Policies of the namespace: REST path and body."""
@@ -59,6 +69,8 @@ class Track:
     problems: list[Callable[[Log], Iterable[Problem]]] = field(default_factory=list)
     allowed: set[str] = field(default_factory=set)
     """Rules whose findings about this track may be above a note because they follow from its problem."""
+    culprits: set[str] = field(default_factory=set)
+    """The culprits that findings above a note may name; empty for any."""
 
     def draw(self, low: int, high: int) -> int:
         """Return a number from ``low`` to ``high``."""
@@ -103,6 +115,10 @@ class Track:
         """Let the proxy change frames that match a filter, from this step on; ``ms`` is the time of a delay."""
         self.steps.append({"do": "fault", "on": on, "action": action, "times": times, "ms": ms})
         self.features.add(action)
+
+    def lose(self, direction: str) -> None:
+        """Drop the packets of the far host from this step on: `to broker`, `from broker`, or `both`."""
+        self.drive("lose", direction=direction)
 
     def raw(self, client: str, do: str, **fields: Any) -> None:
         """Let a raw client execute a method of RawClient; `open` creates it."""
@@ -172,10 +188,10 @@ class Recipe:
     """Whether no other scenario may use the broker, which can be killed and started again with its data."""
     sniffed: bool
     """Whether the capture must contain what the proxy does not record, such as refused connections."""
-    java: bool
-    """Whether it uses what only the Java client has."""
-    python: bool
-    """Whether it uses what only the program with the Python client has."""
+    clients: tuple[str, ...]
+    """The clients of which one can run it."""
+    network: bool
+    """Whether it needs namespaces with a router between them."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The processes of applications: the program with the Python client, or the one with the Java client."""
+"""The processes of applications: the programs with the Python, the Java and the Go client."""
 
 from __future__ import annotations
 
@@ -14,34 +14,40 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from interop.building import MissingError, build_java, digest, lock_folder
+from interop.building import MissingError, build_go, build_java, digest, lock_folder
 from scenarios.diagnosis.plan import Step
 
-__all__ = ["Application", "JavaMissingError", "Process", "java_command", "python_command"]
+__all__ = ["Application", "Process", "client_command", "client_fault"]
 
 _FOLDER = Path(__file__).parent
 _ANSWER_S = 30
 
-JavaMissingError = MissingError
-
-
-def python_command() -> list[str | Path]:
-    """Return the start of the command line of the program with the Python client."""
-    return [sys.executable, _FOLDER / "application.py"]
+_SOURCES = {"python": "application.py", "java": "Application.java", "go": "application.go"}
 
 
 @cache
-def java_command() -> list[str | Path]:
-    """Return the start of the command line of the program with the Java client. It is compiled if it has changed.
+def client_command(client: str) -> list[str | Path]:
+    """Return the start of the command line of the program with a client. It is compiled if it has changed.
 
-    Raises JavaMissingError without Java, Maven or the packages.
+    Raises MissingError without the tools or packages of the client.
     """
-    source = _FOLDER / "Application.java"
+    source = _FOLDER / _SOURCES[client]
+    if client == "python":
+        return [sys.executable, source]
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "pcli-scenarios" / f"java-{digest(source)[:16]}"
+    folder = caches / "pcli-scenarios" / f"{client}-{digest(source)[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
-        return [*build_java(folder, [source]), "Application"]
+        return [*build_java(folder, [source]), "Application"] if client == "java" else build_go(folder, source)
+
+
+def client_fault(client: str) -> str:
+    """Return why the program with a client cannot run, or an empty string."""
+    try:
+        client_command(client)
+    except (MissingError, subprocess.TimeoutExpired) as reason:
+        return str(reason).splitlines()[-1]
+    return ""
 
 
 class Process:

@@ -1,4 +1,4 @@
-"""Captures by tcpdump on the loopback interface."""
+"""Captures by tcpdump, on the loopback interface or in a namespace."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,21 +23,24 @@ _BUFFER_KIB = 65_536
 class Tcpdump:
     """A running tcpdump for one TCP port."""
 
-    def __init__(self, port: int, capture: Path) -> None:
-        """Start it and wait until it captures. Raises OSError if it ends at once."""
+    def __init__(self, port: int, capture: Path, prefix: Sequence[str] = (), interface: str = "lo") -> None:
+        """Start it and wait until it captures. Raises OSError if it ends at once.
+
+        ``prefix`` is the start of the command line, which selects a namespace.
+        """
         size = ["-s", str(_SNAP_LENGTH), "-B", str(_BUFFER_KIB)]
-        command = ["tcpdump", "-i", "lo", "-n", "-U", "--immediate-mode", *size]
+        command = ["tcpdump", "-i", interface, "-n", "-U", "--immediate-mode", *size]
         command += ["-w", str(capture), f"tcp port {port}"]
         if os.geteuid() == 0:
             command[1:1] = ["-Z", "root"]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen([*prefix, *command], stderr=subprocess.PIPE, text=True)
         assert self._process.stderr is not None
         line = self._process.stderr.readline()
         while line and "listening on" not in line:
             line = self._process.stderr.readline()
         if not line:
             self.stop()
-            raise OSError("tcpdump cannot capture on the loopback interface")
+            raise OSError(f"tcpdump cannot capture on the interface {interface}")
 
     def stop(self) -> None:
         """End the capture after the packets so far. A second call has no effect."""

@@ -25,7 +25,7 @@ pytest.importorskip("pulsar", reason="the scenarios use the Python client")
 
 SEEDS = range(20)
 AT_ONCE = 6
-QUICK = recipes_for(quick=True, sniffing=False, java=False, settings=False, restarts=False)
+QUICK = recipes_for(quick=True, sniffing=False, clients=["python"], networks=False, settings=False, restarts=False)
 
 
 def test_a_seed_selects_a_plan():

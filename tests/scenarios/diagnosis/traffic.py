@@ -10,7 +10,7 @@ __all__ = ["healthy"]
 def healthy(track: Track) -> None:
     """Add producers and consumers of random kinds that work as intended."""
     kind = track.pick(*["busy"] * 6, "pattern", "compacted")
-    if kind == "busy" or track.java:
+    if kind == "busy" or track.client != "python":
         _busy(track)
     elif kind == "pattern":
         _pattern(track)

@@ -104,7 +104,7 @@ class ConnectionState(Leg):
         if not lost:
             return None
         running = bool(heard) and heard[-1][2] - sent_ns > _ROUND_TRIP_NS
-        return Loss(lost, lost != sent[0][1] or len(sent) < _MAX_RECENT, running)
+        return Loss(lost, lost != sent[0][1] or len(sent) < _MAX_RECENT, running, sent_ns)
 
     def exchange(self, number: int) -> ExchangeRecord:
         """Return the record of a request type; create it if necessary."""

@@ -248,6 +248,8 @@ class Loss(NamedTuple):
     """Whether the frames before it were delivered; False if they are too many to know."""
     heard: bool
     """Whether the other side has sent frames since: its host is running."""
+    since_ns: int
+    """Time of the first frame."""
 
 
 @dataclass(slots=True)

@@ -113,6 +113,22 @@ def test_an_ack_that_was_not_delivered(make_scene, finding):
     assert what.startswith("The last acknowledgements of consumer c1")
 
 
+def test_messages_that_come_again_because_an_ack_was_not_delivered(make_scene, finding):
+    scene, client = scene_with_loss(make_scene, "drop on pulsar.type == 'ACK'")
+    client.publish(1, payload=b"second")
+    ack = pb.CommandAck(consumer_id=1, ack_type=0, message_id=[client.messages[-1].message_id])
+    client(ack)
+    scene.wait(5_000)
+    client(pb.CommandPing())
+    client.cut()
+    other = scene.actor()
+    other.subscribe(kind="Shared", consumer_name="c2")
+    other.flow(10)
+    [(culprit, certainty, what)] = finding(scene, "ack-lost", ack.SerializeToString())
+    assert (culprit, certainty) == ("network", "certain")
+    assert "redelivered after its connection broke" in what
+
+
 def test_permits_that_were_not_delivered(make_scene, finding):
     scene = make_scene()
     client, other = scene.actor(), scene.actor()
@@ -210,3 +226,51 @@ def test_an_old_ack_at_the_end_takes_no_acknowledgement_back(make_scene, tmp_pat
     wrpcap(str(path), [*sorted(packets, key=lambda one: one.time), old])
     found = read_capture([("", io.BytesIO(path.read_bytes()))])
     assert [one for one in found if getattr(one, "kind", "") == "unacknowledged"] == []
+
+
+def silent_after_loss(make_scene, *, permits: int = 10, before_ms: int = 0, acks: bool = False) -> Any:
+    """A consumer that holds a message. Its client loses a SEND, and then sends an ACK or nothing; the broker is silent.
+
+    Messages wait for it from ``before_ms`` before the loss on.
+    """
+    scene = make_scene()
+    client, other = scene.actor(), scene.actor()
+    client.producer(topic="persistent://public/default/lost")
+    client.subscribe(kind="Shared")
+    client.flow(permits)
+    other.producer(producer_id=2)
+    other.publish(0, producer_id=2)
+    scene.fault("drop on pulsar.type == 'MESSAGE' or (pulsar.type == 'SEND' and pulsar.topic contains 'lost')")
+    for number in range(1, 4):
+        other.publish(number, producer_id=2)
+    scene.wait(before_ms)
+    client.publish(0, payload=b"second")
+    if acks:
+        scene.fault("drop on pulsar.type == 'ACK'")
+        client.ack(client.messages[-1].message_id)
+    end(scene, client)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("rule", "permits", "before_ms", "culprits"),
+    [
+        ("never-acked", 10, 0, ["network"]),
+        ("never-acked", 10, 10_000, ["application"]),
+        ("stuck-unacked-limit", 10, 0, []),
+        ("stuck-unacked-limit", 10, 10_000, ["application"]),
+        ("dispatcher-silent", 10, 0, ["network"]),
+        ("dispatcher-silent", 10, 10_000, []),
+        ("paused-client", 1, 0, ["network"]),
+        ("paused-client", 1, 10_000, ["application"]),
+    ],
+)
+def test_what_is_missing_after_a_loss_may_wait_for_tcp(make_scene, finding, rule, permits, before_ms, culprits):
+    found = finding(silent_after_loss(make_scene, permits=permits, before_ms=before_ms), rule, b"second")
+    assert [(culprit, certainty) for culprit, certainty, _ in found] == [(one, "likely") for one in culprits]
+
+
+@pytest.mark.parametrize(("before_ms", "culprits"), [(2_000, []), (10_000, ["application"])])
+def test_a_lost_ack_ends_no_block(make_scene, finding, before_ms, culprits):
+    scene = silent_after_loss(make_scene, before_ms=before_ms, acks=True)
+    assert [culprit for culprit, _, _ in finding(scene, "stuck-unacked-limit", b"second")] == culprits

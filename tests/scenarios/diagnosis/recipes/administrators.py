@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.diagnosis.plan import Problem, Track
+from scenarios.diagnosis.plan import CLIENTS, Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
 
@@ -48,7 +48,7 @@ def skipped(track: Track) -> None:
     _continue(track, topic, 5 + backlog)
 
 
-@recipe("balance-mismatch")
+@recipe("balance-mismatch", clients=CLIENTS)
 def expired(track: Track) -> None:
     """Messages that an administrator expires. Near miss: no message is old enough."""
     topic, backlog = track.topic(), track.draw(3, 20)

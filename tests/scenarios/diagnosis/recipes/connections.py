@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from scenarios.diagnosis.log import Log
-from scenarios.diagnosis.plan import Problem, Track
+from scenarios.diagnosis.plan import CLIENTS, Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
 _ANYWHERE = "network|broker"
@@ -25,7 +25,7 @@ def _start(track: Track, topic: str, **options: object) -> None:
     track.do("maker", "producer", producer="maker", topic=topic)
 
 
-@recipe("wrong-crc", alone=True)
+@recipe("wrong-crc", alone=True, clients=CLIENTS)
 def damaged_messages(track: Track) -> None:
     """A MESSAGE that is changed on its way. Near miss: one that is delayed."""
     topic = track.topic()
@@ -41,7 +41,7 @@ def damaged_messages(track: Track) -> None:
         track.expect(Problem("wrong-crc", {}, "broker", (2, 2), r"(\d+) MESSAGE"))
 
 
-@recipe("producer-stuck", quick=False)
+@recipe("producer-stuck", quick=False, clients=CLIENTS)
 def lost_receipts(track: Track) -> None:
     """Receipts that never arrive. Near miss: receipts that arrive late."""
     topic = track.topic()
@@ -56,7 +56,7 @@ def lost_receipts(track: Track) -> None:
         track.expect(Problem("producer-stuck", subject, _ANYWHERE, (3, 3), r"(\d+) SEND"))
 
 
-@recipe("slow-answers")
+@recipe("slow-answers", clients=CLIENTS)
 def late_receipts(track: Track) -> None:
     """Receipts that arrive more than a second late. Near miss: receipts that arrive a little late."""
     topic, count = track.topic(), track.draw(1, 4)
@@ -69,7 +69,7 @@ def late_receipts(track: Track) -> None:
         track.expect(Problem("slow-answers", {"request": "SEND"}, _ANYWHERE, (count, count), r"(\d+) of"))
 
 
-@recipe("resend-stored")
+@recipe("resend-stored", clients=CLIENTS)
 def lost_connection_of_a_producer(track: Track) -> None:
     """A receipt that is lost with the connection: the message is stored twice. Near miss: with deduplication."""
     topic = track.topic()
@@ -87,7 +87,7 @@ def lost_connection_of_a_producer(track: Track) -> None:
         track.expect(Problem("resend-stored", subject, _ANYWHERE, (1, 1), r"resent (\d+) SEND", "blind"))
 
 
-@recipe("ack-lost")
+@recipe("ack-lost", clients=CLIENTS)
 def lost_acks(track: Track) -> None:
     """Acknowledgements that do not arrive at the broker. Near miss: they arrive."""
     topic, count = track.topic(), track.draw(3, 20)
@@ -107,7 +107,7 @@ def lost_acks(track: Track) -> None:
         track.expect(Problem("ack-lost", _consumer(track, "app", topic), _ANYWHERE, count_of, r"(\d+) message"))
 
 
-@recipe("redelivered-without-cause")
+@recipe("redelivered-without-cause", clients=CLIENTS)
 def repeated_messages(track: Track) -> None:
     """MESSAGEs that the network repeats. Near miss: a nack."""
     topic, count = track.topic(), track.draw(2, 6)
@@ -126,7 +126,7 @@ def repeated_messages(track: Track) -> None:
         track.expect(Problem("redelivered-without-cause", subject, _ANYWHERE, (count, count), text))
 
 
-@recipe("receipts-unexpected")
+@recipe("receipts-unexpected", clients=CLIENTS)
 def repeated_receipts(track: Track) -> None:
     """SEND_RECEIPTs that the network repeats. Near miss: they are delayed."""
     topic, count = track.topic(), track.draw(2, 6)
@@ -140,7 +140,7 @@ def repeated_receipts(track: Track) -> None:
         track.expect(Problem("receipts-unexpected", subject, _ANYWHERE, (count, count), r"received (\d+) receipt"))
 
 
-@recipe("answers-missing", quick=False)
+@recipe("answers-missing", quick=False, clients=CLIENTS)
 def lost_response(track: Track) -> None:
     """A response that does not arrive. Near miss: it arrives late."""
     topic = track.topic()
@@ -152,7 +152,7 @@ def lost_response(track: Track) -> None:
         track.expect(Problem("answers-missing", {"request": "LOOKUP"}, _ANYWHERE))
 
 
-@recipe("dispatcher-silent", quick=False)
+@recipe("dispatcher-silent", quick=False, clients=CLIENTS)
 def lost_permits(track: Track) -> None:
     """FLOWs that do not arrive at the broker. Near miss: they arrive late."""
     topic, queue = track.topic(), track.draw(4, 20)
@@ -166,7 +166,7 @@ def lost_permits(track: Track) -> None:
         track.expect(Problem("dispatcher-silent", _consumer(track, "app", topic), _ANYWHERE))
 
 
-@recipe("consumer-reconnect-loop")
+@recipe("consumer-reconnect-loop", clients=CLIENTS)
 def repeated_cuts(track: Track) -> None:
     """A connection that breaks again and again. Near miss: it breaks once."""
     topic, count = track.topic(), 1 if track.near else 4
@@ -181,7 +181,7 @@ def repeated_cuts(track: Track) -> None:
         track.expect(Problem("consumer-reconnect-loop", _consumer(track, "app", topic), _ANYWHERE))
 
 
-@recipe("reconnect-loop", python=True)
+@recipe("reconnect-loop", clients=("python",))
 def cut_at_the_start(track: Track) -> None:
     """A connection that breaks when the producer opens. Near miss: an application that closes its clients."""
     topic = track.topic()
@@ -199,7 +199,7 @@ def cut_at_the_start(track: Track) -> None:
         track.expect(Problem("reconnect-loop", {}, _ANYWHERE))
 
 
-@recipe("consumer-reconnect-loop", "producer-reconnect-loop")
+@recipe("consumer-reconnect-loop", "producer-reconnect-loop", clients=CLIENTS)
 def unloaded_often(track: Track) -> None:
     """A topic that is unloaded again and again. Near miss: twice."""
     topic = track.topic()
@@ -218,7 +218,7 @@ def unloaded_often(track: Track) -> None:
         track.expect(Problem("producer-reconnect-loop", subject, "broker"))
 
 
-@recipe("broker-unavailable", alone=True, sniffed=True)
+@recipe("broker-unavailable", alone=True, sniffed=True, clients=CLIENTS)
 def outage(track: Track) -> None:
     """A server that is away for some seconds. Near miss: one connection that breaks."""
     topic = track.topic()
@@ -257,7 +257,7 @@ def frozen_client(track: Track) -> None:
         track.expect(Problem("keep-alive-missed", {}, "client"))
 
 
-@recipe("broker-unavailable", "ack-lost", quick=False, alone=True, own_broker=True, sniffed=True)
+@recipe("broker-unavailable", "ack-lost", quick=False, alone=True, own_broker=True, sniffed=True, clients=CLIENTS)
 def crash(track: Track) -> None:
     """A broker that is killed and started again. Near miss: the topic is unloaded."""
     topic, count = track.topic(), track.draw(10, 40)
@@ -291,7 +291,7 @@ def _lost_acks(log: Log, topic: str, name: str, acked: int) -> list[Problem]:
     return [Problem("ack-lost", subject, _ANYWHERE, (lost, lost), r"(\d+) message")] if lost else []
 
 
-@recipe("dispatcher-silent", quick=False)
+@recipe("dispatcher-silent", quick=False, clients=CLIENTS)
 def silence_before_the_first_message(track: Track) -> None:
     """A consumer that receives nothing although messages are stored. Near miss: none is stored while it waits."""
     topic, earlier = track.topic(), track.pick(0, track.draw(1, 5))

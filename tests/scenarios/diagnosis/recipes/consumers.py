@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.diagnosis.plan import Problem, Track
+from scenarios.diagnosis.plan import CLIENTS, Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
 _STALL_S = 3.3
@@ -25,7 +25,7 @@ def _never_acked(track: Track, name: str, topic: str) -> None:
     track.expect(problems)
 
 
-@recipe("stuck-unacked-limit")
+@recipe("stuck-unacked-limit", clients=CLIENTS)
 def unacked_limit(track: Track) -> None:
     """A consumer that reaches maxUnackedMessagesPerConsumer. Near miss: it receives all messages and acks none."""
     limit, topic = track.draw(6, 30), track.topic()
@@ -47,7 +47,7 @@ def unacked_limit(track: Track) -> None:
     track.expect(Problem("stuck-unacked-limit", _consumer(track, "lazy", topic), "application", (limit, limit), text))
 
 
-@recipe("stuck-unacked-limit")
+@recipe("stuck-unacked-limit", clients=CLIENTS)
 def subscription_limit(track: Track) -> None:
     """Consumers that reach maxUnackedMessagesPerSubscription together. Near miss: one of them acknowledges."""
     limit, topic = 2 * track.draw(5, 15), track.topic()
@@ -110,7 +110,7 @@ def process_paused(track: Track) -> None:
         track.expect(Problem("paused-client", _consumer(track, "frozen", topic), "application"))
 
 
-@recipe("never-acked")
+@recipe("never-acked", clients=CLIENTS)
 def forgotten_acks(track: Track) -> None:
     """An application that acknowledges some messages only. Near miss: it acknowledges all of them late."""
     count, topic = track.draw(5, 40), track.topic()
@@ -149,7 +149,7 @@ def never_receives(track: Track) -> None:
         track.expect(Problem("stuck-no-permits", _consumer(track, "idle", topic), "application", variant="never-asked"))
 
 
-@recipe("standby")
+@recipe("standby", clients=CLIENTS)
 def failover_standby(track: Track) -> None:
     """A standby of a Failover subscription. Near miss: the active consumer leaves and the standby receives the rest."""
     topic = track.topic()
@@ -200,7 +200,7 @@ def sticky_gap(track: Track) -> None:
         track.expect(problems)
 
 
-@recipe("stuck-blocked-hash")
+@recipe("stuck-blocked-hash", clients=CLIENTS)
 def held_keys(track: Track) -> None:
     """Keys that another consumer holds. Near miss: the holder acknowledges in time."""
     topic, keys = track.topic(), [f"k{number}" for number in range(30)]
@@ -266,7 +266,7 @@ def queue_of_one(track: Track) -> None:
         track.sleep(0.5)
 
 
-@recipe("subscribe-refused")
+@recipe("subscribe-refused", clients=CLIENTS)
 def consumer_busy(track: Track) -> None:
     """A second consumer of an Exclusive subscription. Near miss: another subscription."""
     topic = track.topic()
@@ -289,7 +289,7 @@ def consumer_busy(track: Track) -> None:
         )
 
 
-@recipe("subscription-recreated")
+@recipe("subscription-recreated", clients=CLIENTS)
 def recreated(track: Track) -> None:
     """A subscription that is removed and created at Latest. Near miss: created at Earliest."""
     topic, between = track.topic(), track.draw(1, 20)

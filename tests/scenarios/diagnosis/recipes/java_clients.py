@@ -20,7 +20,7 @@ def _start(track: Track, topic: str, name: str, kind: str = "Shared", **options:
     track.do("maker", "producer", producer="maker", topic=topic)
 
 
-@recipe("ack-timeout-too-short", "redelivered-after-ack-timeout", java=True)
+@recipe("ack-timeout-too-short", "redelivered-after-ack-timeout", clients=("java",))
 def slow_listener(track: Track) -> None:
     """Processing that takes longer than the ack timeout. Near miss: messages that are never acknowledged."""
     topic, count = track.topic(), track.draw(2, 6)
@@ -44,7 +44,7 @@ def slow_listener(track: Track) -> None:
     track.sleep(0.3)
 
 
-@recipe("redelivery-storm", java=True)
+@recipe("redelivery-storm", clients=("java",))
 def storm_without_backoff(track: Track) -> None:
     """All messages are rejected all the time. Near miss: with a redelivery back-off."""
     topic, count = track.topic(), track.draw(30, 45)
@@ -60,7 +60,7 @@ def storm_without_backoff(track: Track) -> None:
         track.expect(Problem("redelivery-storm", _subject(topic), "application"))
 
 
-@recipe("poison-message", java=True)
+@recipe("poison-message", clients=("java",))
 def last_delivery(track: Track) -> None:
     """Messages that are rejected until they are dead letters. Near miss: they are acknowledged at the last delivery."""
     topic, bad, limit = track.topic(), track.draw(1, 4), track.draw(1, 3)
@@ -77,7 +77,7 @@ def last_delivery(track: Track) -> None:
         track.expect(found)
 
 
-@recipe("poison-message", java=True)
+@recipe("poison-message", clients=("java",))
 def retried_later(track: Track) -> None:
     """Messages that go to the dead letter topic through the retry topic. Near miss: they are accepted before."""
     topic, bad, limit = track.topic(), track.draw(1, 3), 2
@@ -94,7 +94,7 @@ def retried_later(track: Track) -> None:
         track.expect(found)
 
 
-@recipe("chunk-resent", java=True)
+@recipe("chunk-resent", clients=("java",))
 def interrupted_chunks(track: Track) -> None:
     """A connection that breaks between the chunks of a message. Near miss: it breaks after the last receipt."""
     topic, size = track.topic(), 1000
@@ -116,7 +116,7 @@ def interrupted_chunks(track: Track) -> None:
         track.expect(Problem("chunk-resent", subject, "network|broker"))
 
 
-@recipe("redelivered-after-reconnect", java=True)
+@recipe("redelivered-after-reconnect", clients=("java",))
 def acks_in_the_client(track: Track) -> None:
     """Acknowledgements that a killed client has not sent. Near miss: acknowledgements that are sent at once."""
     topic, count = track.topic(), track.draw(4, 20)
@@ -135,7 +135,7 @@ def acks_in_the_client(track: Track) -> None:
         track.expect(Problem(rule, _subject(topic), "application", number, _DELIVERIES, "lost"))
 
 
-@recipe("ack-lost", java=True)
+@recipe("ack-lost", clients=("java",))
 def lost_acks_with_receipts(track: Track) -> None:
     """An acknowledgement with a receipt that does not arrive at the broker. Near miss: it arrives late.
 
@@ -158,7 +158,7 @@ def lost_acks_with_receipts(track: Track) -> None:
         track.expect(Problem("ack-lost", subject, "network|broker", (1, 1), variant="unanswered"))
 
 
-@recipe("producer-refused", "producer-waiting", java=True)
+@recipe("producer-refused", "producer-waiting", clients=("java",))
 def fenced_producer(track: Track) -> None:
     """A producer that another fences while it works. Near miss: it is closed before."""
     topic = track.topic()
@@ -174,7 +174,7 @@ def fenced_producer(track: Track) -> None:
     track.sleep(0.5)
 
 
-@recipe("never-acked", java=True)
+@recipe("never-acked", clients=("java",))
 def pattern(track: Track) -> None:
     """A pattern consumer that acknowledges no messages of a new topic. Near miss: it acknowledges them."""
     first, second = track.topic("orders-1"), track.topic("orders-2")

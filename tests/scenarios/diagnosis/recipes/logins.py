@@ -7,7 +7,7 @@ from scenarios.diagnosis.recipes.registry import recipe
 from scenarios.diagnosis.tokens import SETTINGS
 
 
-@recipe("auth-refused", "reconnect-loop", settings=SETTINGS, python=True)
+@recipe("auth-refused", "reconnect-loop", settings=SETTINGS, clients=("python",))
 def wrong_token(track: Track) -> None:
     """A token with a wrong signature. Near miss: a valid token, but the producer is refused for another reason."""
     topic = track.topic()
@@ -26,7 +26,7 @@ def wrong_token(track: Track) -> None:
         track.expect(Problem("reconnect-loop", {}, "application", variant="auth"))
 
 
-@recipe("auth-refused", settings=SETTINGS, python=True)
+@recipe("auth-refused", settings=SETTINGS, clients=("python",))
 def missing_permission(track: Track) -> None:
     """A role without permission. Near miss: a role with it."""
     topic, role = track.topic(), f"role-{track.namespace.rpartition('/')[2]}"
@@ -40,7 +40,7 @@ def missing_permission(track: Track) -> None:
         track.expect(Problem("auth-refused", {}, "application"))
 
 
-@recipe("auth-expired", quick=False, settings=SETTINGS, python=True)
+@recipe("auth-expired", quick=False, settings=SETTINGS, clients=("python",))
 def expired_token(track: Track) -> None:
     """A token that expires and is not renewed. Near miss: the client has a new token when the broker requests it."""
     topic = track.topic()

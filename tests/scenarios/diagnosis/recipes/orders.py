@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.diagnosis.plan import Problem, Track
+from scenarios.diagnosis.plan import CLIENTS, Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
 _ANYWHERE = "network|broker"
@@ -13,7 +13,7 @@ def _on(kind: str, topic: str) -> str:
     return f"pulsar.type == '{kind}' and pulsar.topic == '{topic}'"
 
 
-@recipe("receipts-out-of-order")
+@recipe("receipts-out-of-order", clients=CLIENTS)
 def reordered_receipts(track: Track) -> None:
     """A receipt that arrives late, or never. Near miss: the receipts of duplicates, which overtake others."""
     topic, count = track.topic(), track.draw(40, 80)
@@ -57,7 +57,7 @@ def early_response(track: Track) -> None:
         track.expect(Problem("answers-out-of-order", {}, _ANYWHERE, (1, 1)))
 
 
-@recipe("key-order-broken")
+@recipe("key-order-broken", clients=CLIENTS)
 def reordered_keys(track: Track) -> None:
     """Messages of one key whose order is changed on their way. Near miss: messages of different keys."""
     topic, count = track.topic(), 30
@@ -75,7 +75,7 @@ def reordered_keys(track: Track) -> None:
         track.expect(Problem("key-order-broken", subject, _ANYWHERE, (1, 1), variant="backwards"))
 
 
-@recipe("key-order-broken", python=True)
+@recipe("key-order-broken", clients=("python",))
 def order_not_required(track: Track) -> None:
     """Keys that move while their messages are open, which the consumers allow. Near miss: they do not allow it."""
     topic, keys = track.topic(), [f"k{number}" for number in range(30)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.diagnosis.plan import Problem, Track
+from scenarios.diagnosis.plan import CLIENTS, Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
 
@@ -10,7 +10,7 @@ def _subject(track: Track, topic: str, name: str) -> dict[str, str]:
     return {"topic": topic, "producer": track.who(name)}
 
 
-@recipe("producer-refused")
+@recipe("producer-refused", clients=CLIENTS)
 def producer_busy(track: Track) -> None:
     """A producer while another has exclusive access, or the same name. Near miss: shared access."""
     topic, how = track.topic(), track.pick("exclusive", "limit")
@@ -25,7 +25,7 @@ def producer_busy(track: Track) -> None:
         track.expect(Problem("producer-refused", _subject(track, topic, "late"), "application"))
 
 
-@recipe("producer-refused")
+@recipe("producer-refused", clients=CLIENTS)
 def terminated(track: Track) -> None:
     """A message to a topic that was terminated. Near miss: the producer is closed before."""
     topic = track.topic()
@@ -41,7 +41,7 @@ def terminated(track: Track) -> None:
     track.sleep(0.5)
 
 
-@recipe("producer-waiting")
+@recipe("producer-waiting", clients=CLIENTS)
 def waits_for_access(track: Track) -> None:
     """A producer that waits for exclusive access. Near miss: access is free."""
     topic = track.topic()
@@ -90,7 +90,7 @@ def wrong_schema_of_a_consumer(track: Track) -> None:
         track.expect(Problem("schema-refused-consumer", subject, "application"))
 
 
-@recipe("resend-refused")
+@recipe("resend-refused", clients=CLIENTS)
 def reused_ids(track: Track) -> None:
     """Sequence ids that were used before, with deduplication. Near miss: without deduplication."""
     topic, count = track.topic(), track.draw(2, 8)
@@ -110,7 +110,7 @@ def reused_ids(track: Track) -> None:
         track.expect(Problem("resend-refused", subject, "application", (count, count), text, "reused"))
 
 
-@recipe("duplicated-by-restart")
+@recipe("duplicated-by-restart", clients=CLIENTS)
 def restarted_producer(track: Track) -> None:
     """A producer that is killed and sends messages again. Near miss: it sends new messages."""
     topic, count = track.topic(), track.draw(3, 12)
@@ -129,7 +129,7 @@ def restarted_producer(track: Track) -> None:
         track.expect(Problem("duplicated-by-restart", subject, "application", (count, count), text))
 
 
-@recipe("request-refused")
+@recipe("request-refused", clients=CLIENTS)
 def missing_namespace(track: Track) -> None:
     """A topic in a namespace that does not exist. Near miss: a namespace that exists."""
     topic = track.topic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.diagnosis.plan import Problem, Track
+from scenarios.diagnosis.plan import CLIENTS, Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
 _DELIVERIES = r"redelivered (\d+) time"
@@ -28,7 +28,7 @@ def _redeliveries(track: Track, rule: str, topic: str, culprit: str, cause: str,
     track.expect(problems)
 
 
-@recipe("redelivered-after-nack")
+@recipe("redelivered-after-nack", clients=CLIENTS)
 def rejected(track: Track) -> None:
     """Negative acknowledgements. Near miss: messages that are acknowledged late."""
     topic, count = track.topic(), track.draw(4, 30)
@@ -47,7 +47,7 @@ def rejected(track: Track) -> None:
     track.stats(topic)
 
 
-@recipe("poison-message")
+@recipe("poison-message", clients=CLIENTS)
 def poison(track: Track) -> None:
     """A message that is rejected again and again. Near miss: it is accepted at the second delivery."""
     topic = track.topic()
@@ -67,7 +67,7 @@ def poison(track: Track) -> None:
     track.sleep(0.3)
 
 
-@recipe("poison-message")
+@recipe("poison-message", clients=CLIENTS)
 def dead_letters(track: Track) -> None:
     """Messages that go to a dead letter topic. Near miss: the limit is not reached."""
     topic, bad = track.topic(), track.draw(1, 3)
@@ -88,7 +88,7 @@ def dead_letters(track: Track) -> None:
     track.sleep(2)
 
 
-@recipe("redelivery-storm")
+@recipe("redelivery-storm", clients=CLIENTS)
 def storm(track: Track) -> None:
     """All messages are rejected all the time. Near miss: they are rejected once."""
     topic, count = track.topic(), track.draw(40, 80)
@@ -103,7 +103,7 @@ def storm(track: Track) -> None:
         track.expect(Problem("redelivery-storm", _subject(topic), "application"))
 
 
-@recipe("redelivered-after-reconnect")
+@recipe("redelivered-after-reconnect", clients=CLIENTS)
 def killed_consumer(track: Track) -> None:
     """A consumer that is killed while it holds messages. Near miss: it is killed after it acknowledged all."""
     topic, count = track.topic(), track.draw(4, 20)
@@ -131,7 +131,7 @@ def killed_consumer(track: Track) -> None:
         track.expect(problems)
 
 
-@recipe("redelivered-after-reconnect")
+@recipe("redelivered-after-reconnect", clients=CLIENTS)
 def closed_consumer(track: Track) -> None:
     """A consumer that is closed while it holds messages. Near miss: all are acknowledged."""
     topic, count = track.topic(), track.draw(4, 20)
@@ -155,7 +155,7 @@ def closed_consumer(track: Track) -> None:
         track.expect(problems)
 
 
-@recipe("redelivered-after-reconnect")
+@recipe("redelivered-after-reconnect", clients=CLIENTS)
 def unloaded(track: Track) -> None:
     """An unload while a consumer holds messages. Near miss: a reset of the cursor."""
     topic, count = track.topic(), track.draw(4, 20)
@@ -261,3 +261,28 @@ def slow_processing(track: Track) -> None:
         track.allowed |= {"never-acked"}
     track.features.add("ack_timeout_ms")
     track.sleep(0.5)
+
+
+@recipe("redelivered-after-reconnect", clients=CLIENTS)
+def exited(track: Track) -> None:
+    """A program that ends without close(): its client loses grouped acknowledgements. Near miss: they are sent."""
+    topic, count = track.topic(), track.draw(3, 20)
+    kind = track.pick("Shared", "Exclusive", "Failover")
+    options = {} if track.client == "python" or track.near else {"ack_group_ms": 10_000}
+    _start(track, topic, "short", kind=kind, **options)
+    track.do("maker", "send", producer="maker", count=count, one_by_one=True)
+    track.do("short", "receive", consumer="short", count=count, ack="each" if track.near else "none")
+    if track.near:
+        track.sleep(0.4)
+    track.do("short", "exit", consumer="short")
+    track.sleep(0.4)
+    track.stats(topic)
+    if track.pick(True, False):
+        track.do("next", "subscribe", consumer="next", topic=topic, subscription="work", type=kind)
+        track.do("next", "consume", consumer="next")
+        track.sleep(1.4)
+        _redeliveries(track, "redelivered-after-reconnect", topic, "application", "", "short", "next")
+    elif not track.near:
+        subject = {**_subject(topic), "consumer": track.who("short")}
+        track.expect(Problem("never-acked", subject, "application"))
+    track.features |= {"kill", "close"}

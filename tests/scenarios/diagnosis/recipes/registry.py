@@ -19,14 +19,14 @@ def recipe(
     settings: tuple[str, ...] = (),
     own_broker: bool = False,
     sniffed: bool = False,
-    java: bool = False,
-    python: bool = False,
+    clients: tuple[str, ...] = ("python", "java"),
+    network: bool = False,
 ) -> Callable[[Callable[[Track], None]], Callable[[Track], None]]:
     """Register a function as a recipe; its name is that of the function."""
 
     def register(build: Callable[[Track], None]) -> Callable[[Track], None]:
         name = build.__name__.replace("_", "-")
-        RECIPES[name] = Recipe(name, rules, build, quick, alone, settings, own_broker, sniffed, java, python)
+        RECIPES[name] = Recipe(name, rules, build, quick, alone, settings, own_broker, sniffed, clients, network)
         return build
 
     return register

@@ -26,7 +26,7 @@ def _begin(track: Track, app: str, timeout_s: int = 60) -> str:
     return name
 
 
-@recipe("redelivered-after-abort", java=True)
+@recipe("redelivered-after-abort", clients=("java",))
 def aborted_acks(track: Track) -> None:
     """Acknowledgements in a transaction that is aborted. Near miss: it is committed."""
     topic, count, kind = track.topic(), track.draw(4, 20), track.pick("Shared", "Key_Shared", "Exclusive", "Failover")
@@ -68,7 +68,7 @@ def _transform(track: Track, app: str, timeout_s: int = 60) -> str:
     return txn
 
 
-@recipe("transaction-open", java=True)
+@recipe("transaction-open", clients=("java",))
 def killed_in_a_transaction(track: Track) -> None:
     """A process that is killed in a transaction. Near miss: it commits late, and is killed after that."""
     txn = _transform(track, "victim")
@@ -82,7 +82,7 @@ def killed_in_a_transaction(track: Track) -> None:
         track.expect(_open(track, "victim", "victim-txn", "client-gone"))
 
 
-@recipe("transaction-open", java=True, quick=False)
+@recipe("transaction-open", clients=("java",), quick=False)
 def forgotten_transaction(track: Track) -> None:
     """A transaction that its application never ends. Near miss: it is aborted before its timeout."""
     txn = _transform(track, "maker", 4)
@@ -94,7 +94,7 @@ def forgotten_transaction(track: Track) -> None:
         track.expect(_open(track, "maker", "maker-txn", "open"))
 
 
-@recipe("stuck-open-transaction", java=True, quick=False)
+@recipe("stuck-open-transaction", clients=("java",), quick=False)
 def behind_a_transaction(track: Track) -> None:
     """Messages that wait for a transaction of another application. Near miss: it is committed at once."""
     topic = track.topic("results")
