@@ -1,10 +1,15 @@
 """Captures to tables in one process, compared with the object path and with other divisions."""
 
+import io
 import json
 import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
 from pcli.codec.errors import CaptureError
@@ -15,6 +20,7 @@ from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.stored_tables import StoredTables
+from tests.spark.columnar.odd_captures import CAPTURES
 
 SOME = [
     "flex/01-produce-consume.pcap", "flex/04-reconnect.pcapng", "go/chunks.pcap", "go/nack.pcap",
@@ -38,20 +44,26 @@ def recorded(path):
         yield from read_capture([(str(path), file)], ReadOptions(ends=True))
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_findings_are_those_of_diagnose(tmp_path, small_captures, name):
-    path, diagnosis = small_captures / name, Diagnosis()
-    process_events(recorded(path), diagnosis)
+def same_findings(tables, items):
+    """Assert that the table of findings contains those of a diagnosis of these items."""
+    diagnosis = Diagnosis()
+    process_events(items, diagnosis)
     wanted = {
         (one.rule, one.variant, one.what, one.severity, one.certainty, tuple(one.frames))
         for one in diagnosis.findings()
     }
-    found = tables_of(tmp_path / "out", path, only=("findings",)).read("findings").to_pylist()
+    found = tables.read("findings").to_pylist()
     assert {
         (row["rule"], row["variant"] or "", row["what"], row["severity"], row["certainty"], tuple(row["frames"]))
         for row in found
     } == wanted
     assert len(found) == len(wanted)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_findings_are_those_of_diagnose(tmp_path, small_captures, name):
+    path = small_captures / name
+    same_findings(tables_of(tmp_path / "out", path, only=("findings",)), recorded(path))
 
 
 def told(note):
@@ -61,12 +73,20 @@ def told(note):
     return note.kind, note.text, note.packet, stream, side, note.offset, note.length or None
 
 
+def same_gaps(tables, items):
+    """Return the rows of the table of gaps, which are the notes of these items."""
+    gaps = tables.read("gaps").to_pylist()
+    columns = ("kind", "text", "packet", "connection", "direction", "offset", "bytes")
+    notes = [told(item) for item in items if isinstance(item, Note)]
+    assert Counter(tuple(row[name] for name in columns) for row in gaps) == Counter(notes)
+    return gaps
+
+
 @pytest.mark.parametrize("name", SOME)
 def test_captures_and_gaps_equal_read_capture(tmp_path, small_captures, name):
     path = small_captures / name
     items = list(recorded(path))
     frames = [item for item in items if isinstance(item, CapturedFrame)]
-    notes = [item for item in items if isinstance(item, Note)]
     tables = tables_of(tmp_path / "out", path, only=("captures",))
     [capture] = tables.read("captures").to_pylist()
     assert (capture["path"], capture["part"], capture["status"]) == (str(path), 0, "read")
@@ -74,33 +94,27 @@ def test_captures_and_gaps_equal_read_capture(tmp_path, small_captures, name):
     assert capture["packets"] >= max(frame.packet for frame in frames)
     assert capture["first_ns"] <= frames[0].time_ns <= frames[-1].time_ns <= capture["last_ns"]
     assert capture["read_bytes"] == capture["file_bytes"] == path.stat().st_size
-    gaps = tables.read("gaps").to_pylist()
-    sides = {"client": True, "broker": False, None: None}
-    assert sorted(
-        (
-            row["kind"],
-            row["text"],
-            row["packet"],
-            row["connection"],
-            sides[row["direction"]],
-            row["offset"],
-            row["bytes"],
-        )
-        for row in gaps
-    ) == sorted(
-        (
-            note.kind,
-            note.text,
-            note.packet,
-            note.stream and note.stream.number,
-            note.from_client,
-            note.offset,
-            note.length or None,
-        )
-        for note in notes
-    )
+    gaps = same_gaps(tables, items)
     times = {frame.packet: frame.time_ns for frame in frames}
     assert all(row["time_ns"] == times[row["packet"]] for row in gaps if row["packet"] in times)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CAPTURES)
+def test_captures_with_few_packets_or_none_of_pulsar(tmp_path, blobs):
+    with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+        paths = [Path(folder) / str(number) for number in range(len(blobs))]
+        for path, blob in zip(paths, blobs, strict=True):
+            path.write_bytes(blob)
+        tables = tables_of(Path(folder) / "out", *paths, only=("captures", "findings"))
+        files = [(str(path), io.BytesIO(blob)) for path, blob in zip(paths, blobs, strict=True)]
+        items = list(read_capture(files, ReadOptions(ends=True)))
+        same_findings(tables, items)
+        same_gaps(tables, items)
+        captures = tables.read("captures").to_pylist()
+        assert sum(row["frames"] for row in captures) == sum(isinstance(one, CapturedFrame) for one in items)
+        assert [row["path"] for row in captures] == list(map(str, paths))
 
 
 def test_every_table_is_there_and_has_its_schema(tmp_path, small_captures):

@@ -11,6 +11,10 @@ from scenarios.diagnosis.recipes.registry import recipe
 _ANYWHERE = "network|broker"
 """The culprits of a fault beyond the point of capture, on the side of the broker."""
 
+_CONSEQUENCES = {"ack-lost", "redelivered-after-reconnect", "resend-stored", "producer-stuck", "messages-dropped"}
+_CONSEQUENCES |= {"slow-answers", "reconnect-loop"}
+"""Rules that can report the consequences of an outage. The Go client connects again at once, before the port closes."""
+
 
 def _consumer(track: Track, name: str, topic: str) -> dict[str, str]:
     return {"topic": topic, "subscription": "work", "consumer": track.who(name)}
@@ -234,8 +238,7 @@ def outage(track: Track) -> None:
     track.sleep(2.5)
     track.do("maker", "send", producer="maker", first=20, count=20, one_by_one=True)
     track.sleep(1)
-    consequences = {"ack-lost", "redelivered-after-reconnect", "resend-stored", "producer-stuck", "messages-dropped"}
-    track.allowed |= {*consequences, "slow-answers"}
+    track.allowed |= _CONSEQUENCES
     if not track.near:
         track.expect(Problem("broker-unavailable", {}, _ANYWHERE))
 
@@ -276,8 +279,7 @@ def crash(track: Track) -> None:
     track.do("app", "receive", consumer="app", count=count - acked + 10, timeout_ms=20_000)
     track.do("app", "receive", consumer="app", count=acked, fewer=True, timeout_ms=1_500)
     track.sleep(0.3)
-    consequences = {"ack-lost", "redelivered-after-reconnect", "resend-stored", "producer-stuck", "messages-dropped"}
-    track.allowed |= {*consequences, "slow-answers"}
+    track.allowed |= _CONSEQUENCES
     if not track.near:
         track.expect(Problem("broker-unavailable", {}, "broker|network"))
         track.expect(lambda log: _lost_acks(log, topic, track.who("app"), acked))

@@ -18,6 +18,7 @@ from pcli.spark.columnar.reading import capture_reader, tcp_segments, window_dec
 from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.window_frames import WindowFrames
 from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
+from tests.spark.columnar.odd_captures import CAPTURES
 from tests.spark.columnar.read_windows import read_places
 from tests.step_budget import step_budget
 
@@ -126,6 +127,12 @@ def test_the_work_for_each_packet_of_foreign_traffic_is_limited(both, eager, tal
     packets = Foreign(talks).packets
     with step_budget(3000 * (len(packets) + 10)):
         both.same([both.pcap([(one.time_ns, one.data, one.wire_length) for one in packets])], size)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CAPTURES, st.sampled_from([1, 500, WHOLE]))
+def test_captures_with_few_packets_or_none_of_pulsar(both, eager, blobs, size):
+    both.same(blobs, size)
 
 
 def test_packets_of_unknown_link_types_and_cut_headers_are_counted(both, eager):
