@@ -63,7 +63,8 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
     others = [one for one in recipes if one is not order[place] and one.quick and not _is_single(one)]
     if others and not _is_single(order[place]) and random.random() < _SECOND:
         chosen.append(random.choice(others))
-    available = [name for name in _SHARES if any(name in one.clients for one in recipes)]
+    able = chosen if chosen[0].settings else recipes  # settings can require a client, such as one with a token
+    available = [name for name in _SHARES if any(name in one.clients for one in able)]
     [client] = random.choices(available, [_SHARES[name] for name in available])
     tracks, names = [], []
     for letter, recipe in zip("ab", chosen, strict=False):

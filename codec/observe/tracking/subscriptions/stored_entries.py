@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A MESSAGE may precede the receipt of its SEND. In that case a lifecycle already exists, and its deliveries are
-   merged.
+   merged. It may already be complete.
 2. The marker of a transaction's end is assumed to follow the last known entry. If another entry has that position, the
    marker is assumed to be at the next position.
 3. The broker drops a message of a non-persistent topic for each subscription whose consumers have no permits
@@ -41,7 +41,8 @@ def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
     at = (lifecycle.ledger, lifecycle.entry)
     _grow(topic, at, lifecycle)
     topic.unreceipted.stored(lifecycle)
-    known = topic.lifecycles.get(at) or (topic.unpositioned.get(lifecycle.uuid) if lifecycle.uuid else None)
+    known = topic.lifecycles.get(at) or lifecycles.reopen(topic, at)
+    known = known or (topic.unpositioned.get(lifecycle.uuid) if lifecycle.uuid else None)
     if known is not None and known is not lifecycle:
         _merge(topic, known, lifecycle)
         lifecycles.forget(known)
@@ -50,6 +51,8 @@ def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
     if lifecycle.uuid:
         topic.unpositioned[lifecycle.uuid] = lifecycle
     lifecycles.put(topic, at, lifecycle)
+    if lifecycle.deliveries and lifecycle.receipt_ns >= 0:
+        lifecycles.remove_if_acknowledged(topic, at)
 
 
 def _grow(topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:

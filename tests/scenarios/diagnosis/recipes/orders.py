@@ -47,7 +47,7 @@ def early_response(track: Track) -> None:
         track.fault(f"pulsar.type == 'SUCCESS' and pulsar.topic == '{topic}'", "reorder", times=1)
     track.raw("raw", "send", name="SUBSCRIBE", fields={**names, "consumer_id": 1}, wait=False)
     if not track.near:
-        track.sleep(0.4)
+        track.sleep(1)
     track.raw("raw", "send", name="GET_LAST_MESSAGE_ID", fields={"consumer_id": 1})
     track.sleep(0.3)
     if track.near:

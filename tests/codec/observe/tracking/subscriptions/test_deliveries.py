@@ -321,6 +321,31 @@ def test_acks_of_a_batch_between_an_unload_and_the_first_new_entry(make_scene: A
     assert subscription(play).had_consumer
 
 
+@pytest.mark.parametrize("batch", [0, 3])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_receipt_after_the_last_ack(make_scene: Any, batch: int, chunked: bool) -> None:
+    """The MESSAGEs precede the receipts, and all subscriptions acknowledge them before the receipts arrive."""
+    play = make_scene()
+    client, source = play.actor(), play.actor()
+    source.producer()
+    for number in (1, 2):
+        client.subscribe(subscription=f"s{number}", consumer_id=number, kind="Shared")
+        client.flow(10, consumer_id=number)
+    play.fault("delay ms=300 on pulsar.type == 'SEND_RECEIPT'")
+    fields = {"uuid": "u", "num_chunks_from_msg": 2, "total_chunk_msg_size": 2} if chunked else {}
+    for chunk in (0, 1) if chunked else (0,):
+        about = {**fields, "chunk_id": chunk} if chunked else {}
+        source.publish(chunk, batch=0 if chunked else batch, **about)
+    for number in (1, 2):
+        places = {one.message_id.entryId: one.message_id for one in client.messages}
+        client.ack(*places.values(), consumer_id=number)
+    play.wait(1_000)
+    play.finish()
+    [life] = play.lives
+    assert (life.state, len(life.deliveries)) == ("acked", 2)
+    assert 0 < life.sent_frame < life.receipt_frame
+
+
 def test_a_second_producer_of_the_same_name_uses_a_sequence_id_again_on_a_non_persistent_topic(make_scene: Any) -> None:
     """The MESSAGE precedes the receipt of its SEND."""
     topic, play = "non-persistent://public/default/t", make_scene()
