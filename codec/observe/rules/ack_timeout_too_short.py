@@ -18,7 +18,8 @@ MESSAGE, then REDELIVER_UNACKNOWLEDGED_MESSAGES with its id, always after about 
 ## What would disprove it
 
 If all acknowledgements are fast, the redelivered messages were never acknowledged: see redelivered-after-ack-timeout
-and never-acked.
+and never-acked. If most requests of the subscription were negative acknowledgements, the others are assumed to be
+negative acknowledgements, too.
 
 ## What to do
 
@@ -58,6 +59,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     subscription = consumer.subscription
     again = {} if subscription is None else subscription.again
     seen = [tally for name in ("ack_timeout", "requested") if (tally := again.get(name)) is not None]
+    if "ack_timeout" not in again and "nack" in again and again["nack"].count >= sum(tally.count for tally in seen):
+        return  # most requests were certainly negative acknowledgements: the others were, too
     if not seen or not consumer.hold_ages or not consumer.ack_ages.count:
         return
     time_out, twice = min(consumer.hold_ages), consumer.acked_twice

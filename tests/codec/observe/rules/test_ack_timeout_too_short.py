@@ -33,3 +33,11 @@ def test_both_deliveries_are_acknowledged(evaluate, hasty, ns, counted):
 
 def test_rejected_messages(evaluate, hasty):
     assert evaluate("ack-timeout-too-short", hasty(again="nack")) == []
+
+
+@pytest.mark.parametrize(("again", "nacks", "count"), [("requested", 3, 0), ("requested", 2, 1), ("ack_timeout", 3, 1)])
+def test_requests_among_rejections_are_rejections(evaluate, hasty, counted, again, nacks, count):
+    """Three requests can have been sent because of a timeout."""
+    consumer = hasty(again=again)
+    consumer.subscription.again["nack"] = counted(nacks, 60)
+    assert len(evaluate("ack-timeout-too-short", consumer)) == count

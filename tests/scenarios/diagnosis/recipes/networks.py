@@ -167,7 +167,7 @@ def delayed_sends(track: Track) -> None:
     track.expect(Problem("slow-answers", {"request": "SEND"}, "network|broker", (count, count)))
 
 
-@recipe("capture-incomplete", network=True, sniffed=True, clients=CLIENTS)
+@recipe(network=True, sniffed=True, clients=CLIENTS)
 def translated(track: Track) -> None:
     """Connections that a router translates, captured on all interfaces. Near miss: two clients that send the same."""
     topic, count = track.topic(), track.draw(5, 60)
