@@ -31,9 +31,9 @@ from pcli.cli.browse.frame_index import (
     Tables,
 )
 from pcli.cli.browse.packet_positions import PacketPositions, Part
-from pcli.codec.observe.fields.id_readers import id_reader
 from pcli.codec.observe.observer_state import Consumer, Producer
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.message_id import position
 
 if TYPE_CHECKING:
     from pcli.codec.capture import CapturedFrame
@@ -173,21 +173,16 @@ class IndexWriter:
 
 def _message_id(facts: Facts) -> tuple[int, int, bool]:
     """Return ledger and entry of a frame's message id, and whether it is a cumulative acknowledgement."""
-    number, hot = facts.frame.type, facts.hot
-    if hot is None:
-        return (NO_ID if id_reader("message_id", number) is None else SEVERAL_IDS), 0, False
-    if number == _MESSAGE:
-        return _signed(hot[1]), _signed(hot[2]), False
+    number, command = facts.frame.type, facts.frame.command
+    if number == _MESSAGE and not command.message.ack_set:
+        return *position(command.message.message_id), False
     if number == _RECEIPT:
-        return _signed(hot[2]), _signed(hot[3]), False
-    if number == _ACK and len(hot[2]) == 1:
-        ledger, entry = hot[2][0][:2]
-        return _signed(ledger), _signed(entry), hot[1] == 1
+        return *position(command.send_receipt.message_id), False
+    if number == _ACK and len(command.ack.message_id) == 1 and not command.ack.HasField("txnid_most_bits"):
+        [one] = command.ack.message_id
+        if not one.ack_set:
+            return *position(one), command.ack.ack_type == command.ack.Cumulative
     return (SEVERAL_IDS if number == _ACK else NO_ID), 0, False
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= _SIGN else value
 
 
 def _push_extra(frame: CapturedFrame, parts: list[Part]) -> bytes:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pcli.cli.browse.frame_index import CUMULATIVE, SEVERAL_IDS, Peer
 from pcli.cli.browse.stored_frames import StoredFrames
 from pcli.codec.observe import Consumer, Facts, Producer, find_field, follow
+from pcli.codec.proto import pb
 from pcli.codec.wire import MessageId
 from pcli.codec.wire.commands import BY_NAME
 
@@ -179,17 +180,15 @@ def _redelivers(frames: StoredFrames, number: int, earlier: int, message: Messag
 
 def _aborts_ack(frames: StoredFrames, number: int, earlier: int, message: MessageId) -> bool:
     """Whether an END_TXN aborts a transaction that acknowledged the message after its earlier delivery."""
-    end = frames.rebuilt(number, frames.index.row(number)).command
-    if end.get("pulsar.endTxn.txn_action") != "ABORT":
+    end = frames.rebuilt(number, frames.index.row(number)).frame.command.endTxn
+    if end.txn_action != pb.ABORT:
         return False
     columns = frames.index.columns
     acks = (columns["type"][earlier:number] == _ACK) & (columns["ledger"][earlier:number] == SEVERAL_IDS)
     for place in np.flatnonzero(acks):
         ack = frames.rebuilt(earlier + int(place) + 1, frames.index.row(earlier + int(place) + 1))
-        same = all(
-            ack.command.get(f"pulsar.ack.{name}", 0) == end.get(f"pulsar.endTxn.{name}", 0)
-            for name in ("txnid_most_bits", "txnid_least_bits")
-        )
+        command = ack.frame.command.ack
+        same = (command.txnid_most_bits, command.txnid_least_bits) == (end.txnid_most_bits, end.txnid_least_bits)
         if same and _covers(ack, message):
             return True
     return False

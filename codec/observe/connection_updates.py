@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from pcli.codec.observe.observer_state import Connection, Consumer, Facts, Producer, Request
-from pcli.codec.observe.request_pairing import KEY_FIELDS, find_request
+from pcli.codec.observe.command_ids import KEY_FIELDS, id_readers
+from pcli.codec.observe.observer_state import Connection, Consumer, Facts, ObservedFrame, Producer, Request
+from pcli.codec.observe.request_pairing import find_request
 from pcli.codec.observe.system_topics import (
     COORDINATOR_COMMANDS,
     is_neutral_topic,
@@ -18,6 +19,8 @@ from pcli.codec.observe.system_topics import (
     is_system_subscription,
     is_system_topic,
 )
+from pcli.codec.payload.texts import as_text
+from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.topic_name import full_name
 
@@ -26,15 +29,6 @@ __all__ = ["EndedPeers", "answer", "apply_command", "put_peer", "request_of"]
 Peer = TypeVar("Peer", Producer, Consumer)
 
 _ANSWERS: Final = frozenset(answer for row in COMMANDS.values() for answer in row.answers)
-
-# Field names by command number and meaning or key: {4: {"topic": "pulsar.subscribe.topic", …}}
-_KEYS: Final[dict[int, dict[str, str]]] = {
-    number: {
-        **{name: f"pulsar.{row.field}.{name}" for name in KEY_FIELDS},
-        **{meaning: f"pulsar.{row.field}.{path}" for meaning, path in row.ids.items()},
-    }
-    for number, row in COMMANDS.items()
-}
 
 
 class EndedPeers:
@@ -68,9 +62,7 @@ def answer(facts: Facts, connection: Connection) -> None:
     row = COMMANDS.get(frame.type)
     if row is None or row.name not in _ANSWERS:
         return
-    values, keys = facts.command, _KEYS[row.number]
-    ids = {name: values[keys[name]] for name in KEY_FIELDS if keys[name] in values}
-    request = facts.request = find_request(connection, frame.from_client, row.number, ids)
+    request = facts.request = find_request(connection, frame)
     if request is not None:
         facts.peer, facts.system = request.peer, request.system
         facts.request_number = request.number
@@ -83,14 +75,13 @@ def request_of(facts: Facts, connection: Connection) -> Request | None:
     row = COMMANDS.get(frame.type)
     if row is None or not row.answers:
         return None
-    values, keys = facts.command, _KEYS[row.number]
-    number = values.get(keys[row.paired_by]) if row.paired_by in KEY_FIELDS else -1
+    number = _id(frame, row.paired_by) if row.paired_by in KEY_FIELDS else -1
     if number is None:
         return None
     request = Request(frame.number, frame.time_ns, row.number, connection.stream, number)
     request.peer, request.system = facts.peer, facts.system
-    request.topic = _topics(values, row.number)
-    request.subscription = _words(values, row.number, "subscription")
+    request.topic = _topics(frame)
+    request.subscription = _id(frame, "subscription") or ""
     return request
 
 
@@ -110,30 +101,23 @@ def apply_command(facts: Facts, connection: Connection, limit: int) -> EndedPeer
 
 
 def _named_peer(facts: Facts, connection: Connection) -> Producer | Consumer | None:
-    values, keys = facts.command, _KEYS[facts.frame.type]
-    if "producer_id" in keys:
-        return connection.producers.get(values.get(keys["producer_id"], -1))
-    if "consumer_id" in keys:
-        return connection.consumers.get(values.get(keys["consumer_id"], -1))
+    readers = id_readers(facts.frame.type)
+    if "producer_id" in readers:
+        return connection.producers.get(_id(facts.frame, "producer_id"))
+    if "consumer_id" in readers:
+        return connection.consumers.get(_id(facts.frame, "consumer_id"))
     return None
 
 
-def _words(values: dict[str, Any], number: int, meaning: str) -> Any:
-    """Return the string, or list of strings, that a command's fields contain for a meaning; empty if absent."""
-    key = _KEYS[number].get(meaning)
-    if key is None:
-        return ""
-    if key in values:
-        return values[key]
-    # The objects of a repeated message (ADD_SUBSCRIPTION_TO_TXN) have the last part of the name as their key.
-    above, _, last = key.rpartition(".")
-    objects = values.get(above)
-    return [one[last] for one in objects if last in one] if isinstance(objects, list) else ""
+def _id(frame: ObservedFrame, meaning: str) -> Any:
+    """Return the value or values of a meaning in a command; None if absent."""
+    read = id_readers(frame.type).get(meaning)
+    return None if read is None else read(frame.body)
 
 
-def _topics(values: dict[str, Any], number: int) -> str | list[str]:
-    """Return the full name of the topic or topics of a command; clients may send short names."""
-    found = _words(values, number, "topic")
+def _topics(frame: ObservedFrame) -> str | list[str]:
+    """Return the full name of the topic or topics of a command, empty if none; clients may send short names."""
+    found = _id(frame, "topic")
     if not found:
         return ""
     return full_name(found) if isinstance(found, str) else [full_name(topic) for topic in found]
@@ -142,7 +126,7 @@ def _topics(values: dict[str, Any], number: int) -> str | list[str]:
 def _update_system(facts: Facts, connection: Connection, name: str) -> None:
     """Set whether the frame is system traffic (system_topics.py), and update the connection."""
     peer = facts.peer
-    topics = _topics(facts.command, facts.frame.type)
+    topics = _topics(facts.frame)
     known = [one for one in ([topics] if isinstance(topics, str) else topics) if one and not is_neutral_topic(one)]
     if peer is not None and peer.topic:
         facts.system = peer.system
@@ -175,51 +159,49 @@ def _connected(_facts: Facts, connection: Connection, _limit: int) -> EndedPeers
 
 
 def _subscribe(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
-    consumer = _consumer_of(facts, "pulsar.subscribe.", "subType")
-    facts.peer = consumer
+    subscribe = facts.frame.command.subscribe
+    kind = subscribe.SubType.Name(subscribe.subType) if subscribe.HasField("subType") else ""
+    consumer = facts.peer = _consumer(subscribe, kind)
     return NO_ENDED_PEERS if consumer is None else put_peer(connection.consumers, consumer, limit)
 
 
 def _scalable_subscribe(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
-    consumer = _consumer_of(facts, "pulsar.scalableTopicSubscribe.", "consumer_type")
-    facts.peer = consumer
+    subscribe = facts.frame.command.scalableTopicSubscribe
+    kind = pb.ScalableConsumerType.Name(subscribe.consumer_type) if subscribe.HasField("consumer_type") else ""
+    consumer = facts.peer = _consumer(subscribe, kind)
     return NO_ENDED_PEERS if consumer is None else put_peer(connection.scalable, consumer, limit)
 
 
-def _consumer_of(facts: Facts, prefix: str, type_field: str) -> Consumer | None:
-    get = facts.command.get
-    number = get(f"{prefix}consumer_id")
-    if number is None:
-        return None
-    topic, subscription = full_name(get(f"{prefix}topic", "")), get(f"{prefix}subscription", "")
+def _consumer(subscribe: pb.CommandSubscribe | pb.CommandScalableTopicSubscribe, kind: str) -> Consumer | None:
+    if not subscribe.HasField("consumer_id"):
+        return None  # truncated
+    topic, subscription = full_name(as_text(subscribe.topic)), as_text(subscribe.subscription)
     system = is_system_topic(topic) or is_system_subscription(subscription)
-    name, type_ = get(f"{prefix}consumer_name", ""), get(f"{prefix}{type_field}", "")
-    return Consumer(number, topic, subscription, name, type_, system=system)
+    name = as_text(subscribe.consumer_name)
+    return Consumer(subscribe.consumer_id, topic, subscription, name, kind, system=system)
 
 
 def _assignment(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
-    number = facts.command.get("pulsar.scalableTopicAssignmentUpdate.consumer_id", -1)
-    facts.peer = connection.scalable.get(number)
+    facts.peer = connection.scalable.get(facts.frame.command.scalableTopicAssignmentUpdate.consumer_id)
     return NO_ENDED_PEERS
 
 
 def _producer(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
-    get = facts.command.get
-    number = get("pulsar.producer.producer_id")
-    if number is None:
+    command = facts.frame.command.producer
+    if not command.HasField("producer_id"):
         facts.peer = None
         return NO_ENDED_PEERS
-    topic, name = full_name(get("pulsar.producer.topic", "")), get("pulsar.producer.producer_name", "")
-    producer = Producer(number, topic, name, system=is_system_topic(topic) or is_system_name(name))
+    topic, name = full_name(as_text(command.topic)), as_text(command.producer_name)
+    producer = Producer(command.producer_id, topic, name, system=is_system_topic(topic) or is_system_name(name))
     facts.peer = producer
     return put_peer(connection.producers, producer, limit)
 
 
 def _producer_success(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
-    values, peer, request = facts.command, facts.peer, facts.request
-    if isinstance(peer, Producer):
-        peer.name = values.get("pulsar.producer_success.producer_name", peer.name)
-    if request is not None and values.get("pulsar.producer_success.producer_ready") is False:
+    success, peer, request = facts.frame.command.producer_success, facts.peer, facts.request
+    if isinstance(peer, Producer) and success.HasField("producer_name"):
+        peer.name = as_text(success.producer_name)
+    if request is not None and not success.producer_ready:
         connection.waiting[not facts.frame.from_client, request.id] = request
     return NO_ENDED_PEERS
 
@@ -255,12 +237,11 @@ def _drop(connection: Connection, peer: Producer | Consumer | None) -> EndedPeer
 
 
 def _migrated(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
-    values = facts.command
-    number = values.get("pulsar.topicMigrated.resource_id", -1)
-    if values.get("pulsar.topicMigrated.resource_type") == "Producer":
-        facts.peer = connection.producers.get(number)
+    migrated = facts.frame.command.topicMigrated
+    if migrated.resource_type == migrated.Producer:
+        facts.peer = connection.producers.get(migrated.resource_id)
     else:
-        facts.peer = connection.consumers.get(number)
+        facts.peer = connection.consumers.get(migrated.resource_id)
     return NO_ENDED_PEERS
 
 

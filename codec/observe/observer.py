@@ -7,8 +7,7 @@ Rules of this file
    After a close by one side its name remains available for later frames.
 3. Memory is bounded: there are limits for connections, for producers and consumers per connection, and for open
    requests of all connections. `evicted` counts the dropped objects.
-4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW make up 99 of 100 frames. The fast scanners of pcli.codec.wire.hot decode
-   them.
+4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW make up 99 of 100 frames. Their ids are read without protobuf.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ from pcli.codec.observe.observer_state import (
 )
 from pcli.codec.observe.request_pairing import forget_before, open_numbers, open_request, open_requests, open_sends
 from pcli.codec.observe.two_pass import AnswerIndex
-from pcli.codec.wire.commands import BY_NAME, COMMANDS
-from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import pull_first_id, pull_ids
 
@@ -178,11 +176,10 @@ class Observer:
 
     def _see_ack(self, facts: Facts, connection: Connection, tag: int) -> None:
         self._see_consumer(facts, connection, tag)
-        hot = facts.hot
-        request_id = hot[3] if hot is not None else facts.command.get("pulsar.ack.request_id", -1)
-        if request_id >= 0 and self._pairing:
-            frame = facts.frame
-            request = Request(frame.number, frame.time_ns, frame.type, connection.stream, request_id)
+        frame = facts.frame
+        ack = frame.command.ack
+        if ack.HasField("request_id") and self._pairing:
+            request = Request(frame.number, frame.time_ns, frame.type, connection.stream, ack.request_id)
             request.peer, request.system = facts.peer, facts.system
             self._remember(connection, frame.from_client, request)
 
@@ -226,11 +223,9 @@ class Observer:
 
 
 def _slow_ids(facts: Facts, first: str, second: str) -> tuple[int, int]:
-    """Return two ids of an unusual command in the hot scanner's form: unsigned; -1 if absent."""
-    field = COMMANDS[facts.frame.type].field
-    values = facts.command
-    found = [values.get(f"pulsar.{field}.{name}") for name in (first, second)]
-    one, two = (-1 if value is None else value & MINUS_ONE for value in found)
+    """Return two ids of a command with another layout; -1 if absent."""
+    body = facts.frame.body
+    one, two = (getattr(body, name) if body.HasField(name) else -1 for name in (first, second))
     return one, two
 
 

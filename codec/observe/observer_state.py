@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from pcli.codec.observe.decoding.decode_plans import command_plan, part_plan
 from pcli.codec.observe.decoding.message_decoder import walk
 from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
+from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.frame import Parts
-from pcli.codec.wire.hot import pull_ack, pull_flow, pull_message, pull_send, pull_send_receipt
 from pcli.codec.wire.problems import Problem
 
 if TYPE_CHECKING:
@@ -259,7 +260,6 @@ class Facts:
     """The facts known about a frame when it was observed."""
 
     __slots__ = (
-        "_hot",
         "_parts",
         "answer_number",
         "frame",
@@ -286,19 +286,8 @@ class Facts:
         """``pulsar.number`` of the response to this request; 0 without a second pass."""
         self.system = False
         """Whether the frame is traffic of the broker's own client."""
-        self._hot: tuple[Any, ...] | Literal[False] | None = False
         # One slot for all lazily decoded parts, because most frames need none of them.
         self._parts: _Parts | None = None
-
-    @property
-    def hot(self) -> tuple[Any, ...] | None:
-        """Values that pcli.codec.wire.hot reads from a SEND, SEND_RECEIPT, MESSAGE, ACK or FLOW; None if unusual."""
-        hot = self._hot
-        if hot is False:
-            data = self.frame.data
-            scan = _SCANNERS.get(self.frame.type)
-            hot = self._hot = None if scan is None else scan(data, 8, 8 + _u32(data, 4)[0])
-        return hot
 
     @property
     def command(self) -> Values:
@@ -313,6 +302,20 @@ class Facts:
             ok = walk(frame.data, 8, 8 + _u32(frame.data, 4)[0], command_plan(frame.type), values)
             parts.broken |= not ok
         return values
+
+    @property
+    def error(self) -> tuple[str, str]:
+        """Name and message of the ServerError in a response; both are empty if there is none."""
+        fields = _ERRORS.get(self.frame.type)
+        if fields is None:
+            return "", ""
+        field, name, text = fields
+        body = self.frame.body
+        # protobuf stores an error of a newer version as an unknown field
+        if not body.HasField(field) and not len(UnknownFieldSet(body)):
+            return "", ""
+        error = self.command.get(name)
+        return ("", "") if error is None else (str(error), str(self.command.get(text, "")))
 
     @property
     def metadata(self) -> Values:
@@ -395,13 +398,13 @@ def _singles(opened: Entry) -> Iterator[Values]:
             yield values
 
 
-_SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]] = {
-    BY_NAME["SEND"].number: pull_send,
-    BY_NAME["SEND_RECEIPT"].number: pull_send_receipt,
-    BY_NAME["MESSAGE"].number: pull_message,
-    BY_NAME["ACK"].number: pull_ack,
-    BY_NAME["FLOW"].number: pull_flow,
+_ERRORS: Final = {
+    number: (path, f"pulsar.{row.field}.{path}", f"pulsar.{row.field}.{'error_message' if '_' in path else 'message'}")
+    for number, row in COMMANDS.items()
+    for path in [row.ids.get("error", "")]
+    if path
 }
+"""The field with the ServerError by command type, and the keys of its name and its message."""
 
 
 def open_frame(facts: Facts) -> Entry | None:

@@ -19,14 +19,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from pcli.codec.observe.observer_state import Connection, Producer, Request
+from pcli.codec.observe.command_ids import id_readers
+from pcli.codec.observe.observer_state import Connection, ObservedFrame, Producer, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["KEY_FIELDS", "find_request", "forget_before", "open_numbers", "open_request", "open_requests", "open_sends"]
-
-KEY_FIELDS: Final = ("request_id", "session_id", "watch_id")
-"""Values of ``paired_by`` that name the field with the key; ``order`` and ``sequence`` name none."""
+__all__ = ["find_request", "forget_before", "open_numbers", "open_request", "open_requests", "open_sends"]
 
 _ACCEPTS: Final[dict[int, frozenset[str]]] = {
     number: frozenset(row.answers) for number, row in COMMANDS.items() if row.answers
@@ -81,14 +79,12 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
     return older
 
 
-def find_request(connection: Connection, from_client: bool, number: int, ids: dict[str, int]) -> Request | None:
-    """Close and return the request that a frame of this type and direction answers, or None.
-
-    ``ids`` are the ids in the frame by the names in KEY_FIELDS.
-    """
-    row = COMMANDS[number]
-    asker = not from_client
-    request_id = ids.get("request_id", _NONE)
+def find_request(connection: Connection, frame: ObservedFrame) -> Request | None:
+    """Close and return the request that a frame answers, or None."""
+    row = COMMANDS[frame.type]
+    asker, body, readers = not frame.from_client, frame.body, id_readers(frame.type)
+    read = readers.get("request_id")
+    request_id = _NONE if read is None or (value := read(body)) is None else value
     keys = [(asker, group, request_id) for group in _GROUPS[row.name]]
     found = [key for key in keys if key in connection.requests and row.name in _ACCEPTS[connection.requests[key].type]]
     if found:
@@ -97,7 +93,8 @@ def find_request(connection: Connection, from_client: bool, number: int, ids: di
     if waiting is not None and row.name in _ACCEPTS[waiting.type]:
         return connection.waiting.pop((asker, request_id))
     for kind in _BY_KEY[row.name]:
-        request = connection.keyed.pop((asker, kind, ids.get(COMMANDS[kind].paired_by, _NONE)), None)
+        read = readers.get(COMMANDS[kind].paired_by)
+        request = connection.keyed.pop((asker, kind, read(body)), None) if read is not None else None
         if request is not None:
             return request
     return _oldest(connection, asker, row.name)

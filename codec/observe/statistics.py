@@ -218,7 +218,7 @@ def _seconds(nanoseconds: int | None) -> float | None:
 def _failed(facts: Facts) -> bool:
     """Whether a response type with an error field contains an error."""
     row = COMMANDS.get(facts.frame.type)
-    if row is None or "error" not in row.ids or facts.hot is not None:
+    if row is None or "error" not in row.ids:
         return False
     return bool(facts.frame.body.HasField(row.ids["error"]))
 
@@ -281,7 +281,7 @@ class Topics:
         elif frame.type == BY_NAME["ACK"].number:
             row["acks"] += 1
         elif frame.type == BY_NAME["FLOW"].number:
-            row["permits"] += facts.hot[1] if facts.hot is not None else frame.command.flow.messagePermits
+            row["permits"] += frame.command.flow.messagePermits
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
         """Return the topics by name. Units: frames for ``acks``, otherwise messages."""

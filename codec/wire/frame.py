@@ -16,6 +16,7 @@ Layout (docs "Binary protocol", broker class Commands)::
 
 from __future__ import annotations
 
+from contextlib import suppress
 from struct import Struct
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.truncated_messages import without_truncated_field
 
 __all__ = ["MESSAGE", "SEND", "Frame", "Parts", "pull_type", "split"]
 
@@ -144,11 +146,11 @@ class Frame:
 
     @property
     def command(self) -> pb.BaseCommand:
-        """The command. After a parse error it contains only the fields before the error."""
+        """The command. If it is truncated, it contains the complete fields; after an error, the fields before it."""
         if self._command is None:
-            parts = self.parts
+            data = self.data
             self._command = pb.BaseCommand()
-            _parse(self._command, self.data[parts.command_start : parts.command_end], "protobuf", self)
+            _parse(self._command, data[8 : 8 + _u32(data, 4)[0]], "protobuf", self)
         return self._command
 
     @property
@@ -224,8 +226,11 @@ def _parse(message: Message, data: bytes, kind: str, frame: Frame) -> None:
     try:
         message.MergeFromString(data)
     except DecodeError:
-        # A message that the capture truncated is not invalid: the fields before the cut are kept.
-        if not frame.missing:
+        if frame.missing:  # not invalid
+            message.Clear()
+            with suppress(DecodeError):
+                message.MergeFromString(without_truncated_field(message.DESCRIPTOR, data))
+        else:
             frame.parts.problems.append(Problem(kind, f"{len(data)} bytes are not a {message.DESCRIPTOR.name}"))
 
 

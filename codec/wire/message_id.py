@@ -9,7 +9,7 @@ from typing import Final
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 
-__all__ = ["MessageId", "signed"]
+__all__ = ["MessageId", "position", "signed"]
 
 # Size of each number in bits, including the sign: the broker uses Java's long and int.
 _BITS: Final = (64, 64, 32, 32)
@@ -19,6 +19,17 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 def signed(value: int) -> int:
     """Convert an unsigned 64-bit field to signed: 2^64-1 is -1 (uint64 in the proto file, long in the broker)."""
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def position(data: pb.MessageIdData) -> tuple[int, int]:
+    """Return ledger and entry as the broker's longs; a number that is missing because of a truncation is -1."""
+    ledger, entry = data.ledgerId, data.entryId
+    if 0 < ledger < 1 << 63 and 0 < entry < 1 << 63:  # nearly always: the rest is slower
+        return ledger, entry
+    return (
+        signed(ledger) if data.HasField("ledgerId") else -1,
+        signed(entry) if data.HasField("entryId") else -1,
+    )
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -13,9 +13,9 @@ from typing import Any, Final
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values, nine_decimals
 from pcli.codec.observe.fields.field import Field, Getter, enum_words
 from pcli.codec.observe.fields.id_readers import MEANINGS, id_reader
-from pcli.codec.observe.observer_state import Facts, open_frame
+from pcli.codec.observe.observer_state import Facts, ObservedFrame, open_frame
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
 from pcli.codec.wire.problems import KINDS, Problem
 
 __all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
@@ -77,13 +77,12 @@ _REQUIRED: Final = frozenset({
 
 
 def _is_clean(facts: Facts) -> bool:
-    """Whether a frame certainly has no problem; False if uncertain. This is a fast check for the hot commands.
-
-    A frame that the hot scanner decoded is complete and has all required fields and no unknown fields.
-    """
+    """Whether a frame certainly has no problem; False if uncertain. This is a fast check for the frequent commands."""
     frame = facts.frame
     row = COMMANDS.get(frame.type)
-    if facts.hot is None or row is None or frame.capture_problems or frame.parts.problems:
+    if frame.type not in _FREQUENT or row is None or frame.capture_problems or frame.parts.problems:
+        return False
+    if not _is_complete(frame):
         return False
     if not (row.client_may_send if frame.from_client else row.broker_may_send):
         return False
@@ -96,6 +95,19 @@ def _is_clean(facts: Facts) -> bool:
         return False
     plain = _is_plain(values) and _is_plain(entry)
     return (plain or not any(_strange(facts))) and not facts.broken and frame.checksum != "bad"
+
+
+_FREQUENT: Final = frozenset(BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"))
+
+
+def _is_complete(frame: ObservedFrame) -> bool:
+    """Whether a command has its required fields and no unknown fields and strings."""
+    if not frame.command.IsInitialized() or frame.command.ack.properties:
+        return False
+    known = pb.BaseCommand()
+    known.CopyFrom(frame.command)
+    known.DiscardUnknownFields()
+    return known.ByteSize() == frame.command.ByteSize()
 
 
 _PROPERTY: Final = frozenset({"key", "value"})

@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from pcli.codec.observe.decoding.value_kinds import Values
+from pcli.codec.observe.command_ids import id_readers
 from pcli.codec.observe.fields.field import Getter
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
-from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES
-from pcli.codec.wire.constants import MINUS_ONE
-from pcli.codec.wire.message_id import signed
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
+from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["MEANINGS", "id_reader"]
@@ -58,88 +58,35 @@ def _own(meaning: str, number: int) -> Getter | None:
     row = COMMANDS.get(number)
     if row is None or meaning not in row.ids:
         return None
-    key = f"pulsar.{row.field}.{row.ids[meaning]}"
+    path = row.ids[meaning]
     if meaning == "message_id":
-        return _own_message_id(key, number)
-    place = _HOT_PLACES.get((row.name, meaning))
-    if place is not None:
-        return _hot_number(place, key)
-    above, _, last = key.rpartition(".")
+        return _own_message_id(number, path)
+    if meaning == "error":
+        return lambda facts: facts.error[0] or None
+    read = id_readers(number)[meaning]
+    if meaning != "topic":
+        return lambda facts: read(facts.frame.body)
 
-    def get(facts: Facts) -> Any:
-        values = facts.command
-        value = values.get(key)
-        if value is None and isinstance(values.get(above), list):
-            value = [one[last] for one in values[above] if last in one] or None
-        if meaning != "topic" or value is None:
-            return value
-        return full_name(value) if isinstance(value, str) else [full_name(topic) for topic in value]
+    def topic(facts: Facts) -> Any:
+        value = read(facts.frame.body)
+        return full_name(value) if isinstance(value, str) else value and [full_name(one) for one in value]
 
-    return get
+    return topic
 
 
-_HOT_PLACES: Final = {
-    ("SEND", "producer_id"): 0,
-    ("SEND", "sequence_id"): 1,
-    ("SEND_RECEIPT", "producer_id"): 0,
-    ("SEND_RECEIPT", "sequence_id"): 1,
-    ("MESSAGE", "consumer_id"): 0,
-    ("ACK", "consumer_id"): 0,
-    ("FLOW", "consumer_id"): 0,
-}
-"""Index of the value in the tuples of the hot scanner."""
+def _own_message_id(number: int, path: str) -> Getter:
+    """Return the getter of the message id in this field of a command, or of the list of its message ids."""
+    body = pb.BaseCommand.DESCRIPTOR.fields_by_number[number].message_type
+    assert body is not None
+    if body.fields_by_name[path].is_repeated:
+        return lambda facts: (
+            [text for one in getattr(facts.frame.body, path) if (text := _text(one)) is not None] or None
+        )
+    return lambda facts: _text(getattr(facts.frame.body, path))
 
 
-def _hot_number(place: int, key: str) -> Getter:
-    def get(facts: Facts) -> Any:
-        hot = facts.hot
-        if hot is None:
-            return facts.command.get(key)
-        return -1 if hot[place] == MINUS_ONE else hot[place]
-
-    return get
-
-
-def _own_message_id(key: str, number: int) -> Getter:
-    """Return the getter of message ids. A single id consists of adjacent fields; several ids are a list of objects."""
-    names = [f"{key}.{part}" for part in ("ledgerId", "entryId", "partition", "batch_index")]
-    parts = ["ledgerId", "entryId", "partition", "batch_index"]
-
-    def get(facts: Facts) -> Any:
-        hot = facts.hot
-        if hot is not None and number != _RECEIPT:
-            # The scanner omits the partition of a receipt, and does not decode a SEND that contains a message id.
-            if number == _MESSAGE:
-                return _text(hot[1], hot[2], hot[3], -1)
-            return [_text(*one) for one in hot[2]] or None if number == _ACK else None
-        values = facts.command
-        found = values.get(key)
-        if isinstance(found, list):
-            return [text for text in (_id_text(one, parts) for one in found) if text is not None]
-        return _id_text(values, names)
-
-    return get
-
-
-_MESSAGE: Final = BY_NAME["MESSAGE"].number
-_RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
-_ACK: Final = BY_NAME["ACK"].number
-
-
-def _id_text(values: Values, names: list[str]) -> str | None:
-    ledger, entry = values.get(names[0]), values.get(names[1])
-    if ledger is None or entry is None:
-        return None
-    return _text(ledger, entry, values.get(names[2], -1), values.get(names[3], -1))
-
-
-def _text(ledger: int, entry: int, partition: int, batch: int) -> str:
-    """Format a message id like str(MessageId), without creating a MessageId."""
-    if ledger >> 63 or entry >> 63:
-        ledger, entry = signed(ledger) if ledger > 0 else ledger, signed(entry) if entry > 0 else entry
-    if batch != -1:
-        return f"{ledger}:{entry}:{partition}:{batch}"
-    return f"{ledger}:{entry}" if partition == -1 else f"{ledger}:{entry}:{partition}"
+def _text(place: pb.MessageIdData) -> str | None:
+    return str(MessageId.of(place)) if place.IsInitialized() else None
 
 
 def _key(facts: Facts) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
+from pcli.codec.observe.command_ids import number_reader
 from pcli.codec.observe.decoding.decode_plans import (
     LIST,
     MESSAGE,
@@ -156,7 +157,7 @@ def _field(name: str, place: _Place) -> Field:
         f"list of {kind}" if repeated else kind,
         f"{path_of(field)} = {field.number}",
         _help(kind, field.enum_type, field),
-        _reader(place, _HOT_PLACES.get(name)),
+        _reader(place, _number_getter(name, place, field)),
         words=enum_words(field.enum_type) if field.enum_type is not None else (),
         secret=is_secret(field),
     )
@@ -197,36 +198,24 @@ def _batch_fields() -> dict[str, Field]:
     }
 
 
-_HOT_PLACES: Final[dict[str, int]] = {
-    "pulsar.send.num_messages": 2,
-    "pulsar.send.highest_sequence_id": 3,
-    "pulsar.send_receipt.highest_sequence_id": 4,
-    "pulsar.message.message_id.ledgerId": 1,
-    "pulsar.message.message_id.entryId": 2,
-    "pulsar.message.redelivery_count": 4,
-    "pulsar.flow.messagePermits": 1,
-}
-"""Index in the tuples of the hot scanner. Reading a value from a tuple avoids decoding the command. Id fields are in
-id_readers.py."""
-
-
-def _reader(place: _Place, hot_place: int | None = None) -> Callable[[int], Getter | None]:
-    getter, numbers = _getter(place), place.numbers
-    if hot_place is not None:
-        getter = _hot_getter(hot_place, getter)
+def _reader(place: _Place, number: Getter | None = None) -> Callable[[int], Getter | None]:
+    getter, numbers = number or _getter(place), place.numbers
     return lambda number: getter if number in numbers else None
 
 
-def _hot_getter(place: int, slow: Getter) -> Getter:
+def _number_getter(name: str, place: _Place, field: FieldDescriptor) -> Getter | None:
+    """Return a getter that reads a number of a command without decoding its other fields; None for other fields."""
+    _, word, *path = name.split(".")
+    alone = len(place.keys) == 1 and place.how not in (LIST, MESSAGE, MESSAGES)
+    if word in PARTS or word == "batch" or not alone or kind_of(field) != "number" or field.type == field.TYPE_DOUBLE:
+        return None
+    above, read = path[:-1], number_reader(field)
+
     def get(facts: Facts) -> Any:
-        hot = facts.hot
-        if hot is None:
-            return slow(facts)
-        value = hot[place]
-        if value == -1:
-            return None
-        # For a large number, the field's plan determines whether it is negative or is reduced to 32 bits.
-        return value if value < 1 << 31 else slow(facts)
+        message = facts.frame.body
+        for one in above:
+            message = getattr(message, one)
+        return read(message)
 
     return get
 

@@ -12,8 +12,8 @@ from pcli.codec.observe.rules.finding import Finding
 from pcli.codec.observe.rules.finding_text import at, count_of, span
 from pcli.codec.observe.text_format import latency_text, printable, short_topic
 from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
-from pcli.codec.observe.tracking.connections.exchanges import error_of
 from pcli.codec.observe.tracking.records.connection_records import ENDS, ConnectionRecord
+from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME, name_of
 
 __all__ = ["ConnectionHistory"]
@@ -75,9 +75,9 @@ class ConnectionHistory(ObjectHistory):
         self._response(facts)
 
     def _connected(self, facts: Facts) -> None:
-        frame, values = facts.frame, facts.command
+        frame = facts.frame
         since_ns, number = self._connect if self._connect[1] else (frame.time_ns, frame.number)
-        version = printable(values.get("pulsar.connected.server_version", ""))
+        version = printable(as_text(frame.command.connected.server_version))
         text = f"Connected; the broker ({version or 'unknown version'}) accepted it"
         text += f" {latency_text(frame.time_ns - since_ns)} later." if self._connect[1] else "."
         self.log.add(Event("opened", since_ns, number, text))
@@ -96,7 +96,7 @@ class ConnectionHistory(ObjectHistory):
 
     def _response(self, facts: Facts) -> None:
         frame, request = facts.frame, facts.request
-        error, message = error_of(facts)
+        error, message = facts.error
         if error:
             kind = name_of(request.type) if request is not None else name_of(frame.type)
             self._refusals.add(f"{kind}\0{error}\0{message}", frame.time_ns, frame.number)

@@ -45,6 +45,7 @@ from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.statistics.topic_statistics import consumer_figures
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.message_id import position
 
 __all__ = ["ConsumerHistory"]
 
@@ -413,12 +414,7 @@ def _open_event(kind: str, duration: StateDuration, now_ns: int, text: str) -> E
 
 def _delivery(attached: AttachedConsumer, facts: Facts) -> tuple[str, Lifecycle | None, Delivery | None]:
     """Return the id, the lifecycle and the delivery of a MESSAGE, as far as they are known."""
-    hot = facts.hot
-    if hot is not None:
-        ledger, entry = hot[1], hot[2]
-    else:
-        ledger = facts.command.get("pulsar.message.message_id.ledgerId", -1)
-        entry = facts.command.get("pulsar.message.message_id.entryId", -1)
+    ledger, entry = position(facts.frame.command.message.message_id)
     subscription = attached.subscription
     delivery = subscription.pending_acks.get((ledger, entry))
     if delivery is not None and delivery.frame != facts.frame.number:

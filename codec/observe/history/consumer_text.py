@@ -12,6 +12,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, S
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import LATEST
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL
+from pcli.codec.wire.message_id import position
 
 __all__ = [
     "accepted_text",
@@ -76,11 +77,10 @@ def discard_event(error: str, count: int, until: int) -> tuple[str, str]:
 
 def seek_target(facts: Facts) -> str:
     """Return the position in a SEEK."""
-    values = facts.command
-    place = "pulsar.seek.message_id"
-    if f"{place}.ledgerId" not in values:
+    target = facts.frame.command.seek.message_id
+    if not target.HasField("ledgerId"):
         return "a publish time"
-    ledger, entry = values[f"{place}.ledgerId"], values.get(f"{place}.entryId", -1)
+    ledger, entry = position(target)
     return "the latest message" if ledger >= LATEST else "the first message" if ledger < 0 else f"{ledger}:{entry}"
 
 

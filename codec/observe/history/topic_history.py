@@ -14,7 +14,6 @@ from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.rules.finding import Finding
 from pcli.codec.observe.rules.finding_text import at, count_of
 from pcli.codec.observe.text_format import printable, short_topic
-from pcli.codec.observe.tracking.connections.exchanges import error_of
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.statistics.topic_statistics import topic_figures
@@ -96,7 +95,7 @@ class TopicHistory(ObjectHistory):
             if frame.type == SEND:
                 self._send(facts)
         if peer is None:
-            error, message = error_of(facts)
+            error, message = facts.error
             if error and facts.request is not None:
                 key = f"{name_of(facts.request.type)}\0{error}\0{message}"
                 self._refusals.add(key, frame.time_ns, frame.number)

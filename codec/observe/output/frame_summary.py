@@ -4,7 +4,6 @@ Rules of this file
 1. For each command type in a table, a function selects the most important facts. For other types the fields are listed.
 2. The observer resolves ids to names. If the capture lacks the name, the line contains the id, such as ``#3``.
 3. All text from the wire passes through `printable`. Secrets are never included.
-4. For the frequent commands, which make up most lines, the observer's values are used instead of protobuf.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from google.protobuf.message import Message
 
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.text_format import printable, short_topic, size_text
+from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import MessageId, signed
@@ -119,29 +119,28 @@ _SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
 """The metadata fields in a line: by field, a function of the field's value and all values (see value_kinds.py)."""
 
 
+def _number(message: Message, name: str) -> Any:
+    """Return an unsigned 64-bit field as Java's long; ``?`` if it is missing because of a truncation."""
+    return signed(getattr(message, name)) if message.HasField(name) else "?"
+
+
+def _message_id(place: pb.MessageIdData) -> str:
+    return str(MessageId.of(place)) if place.ByteSize() else "?"
+
+
 def _send(facts: Facts) -> str:
-    hot = facts.hot
-    if hot is not None:
-        producer, sequence, highest = hot[0], signed(hot[1]), hot[3]
-    else:
-        send = _body(facts)
-        producer, sequence = send.get("producer_id", "?"), send.get("sequence_id", "?")
-        highest = send.get("highest_sequence_id", 0)
-    upto = f"–{highest}" if highest > 0 and highest != sequence else ""
-    return f"{_producer(facts, producer)}  seq {sequence}{upto}{_entry(facts)}"
+    send = facts.frame.command.send
+    sequence, highest = _number(send, "sequence_id"), send.highest_sequence_id
+    upto = f"–{highest}" if 0 < highest < MINUS_ONE and highest != sequence else ""
+    return f"{_producer(facts, _number(send, 'producer_id'))}  seq {sequence}{upto}{_entry(facts)}"
 
 
 def _send_receipt(facts: Facts) -> str:
-    hot = facts.hot
-    if hot is not None:
-        producer, sequence, ledger, entry = hot[0], signed(hot[1]), hot[2], hot[3]
-        place = f"{signed(ledger)}:{signed(entry)}"
-    else:
-        receipt = _body(facts)
-        producer, sequence = receipt.get("producer_id", "?"), receipt.get("sequence_id", "?")
-        place = _id(receipt.get("message_id"))
+    receipt = facts.frame.command.send_receipt
+    place = _message_id(receipt.message_id)
     duplicate = "  a duplicate" if place == "-1:-1" else ""
-    return f"{_producer(facts, producer)}  seq {sequence}  {place}{duplicate}"
+    producer = _producer(facts, _number(receipt, "producer_id"))
+    return f"{producer}  seq {_number(receipt, 'sequence_id')}  {place}{duplicate}"
 
 
 def _send_error(facts: Facts) -> str:
@@ -150,41 +149,24 @@ def _send_error(facts: Facts) -> str:
 
 
 def _message(facts: Facts) -> str:
-    hot = facts.hot
-    if hot is not None:
-        consumer, ledger, entry, partition, redeliveries = hot
-        place = (
-            f"{signed(ledger)}:{signed(entry)}" if partition < 0 else f"{signed(ledger)}:{signed(entry)}:{partition}"
-        )
-        remaining = ""
-    else:
-        message = _body(facts)
-        consumer, place = message.get("consumer_id", "?"), _id(message.get("message_id"))
-        redeliveries = message.get("redelivery_count", 0)
-        remaining = "  part of the batch" if message.get("ack_set") else ""
-    again = f"  redelivered {redeliveries}" if redeliveries > 0 else ""
-    return f"{_consumer(facts, consumer)}  {place}{again}{_entry(facts)}{remaining}"
+    message = facts.frame.command.message
+    redeliveries = message.redelivery_count
+    again = f"  redelivered {redeliveries}" if redeliveries else ""
+    rest = f"{again}{_entry(facts)}{'  part of the batch' if message.ack_set else ''}"
+    return f"{_consumer(facts, _number(message, 'consumer_id'))}  {_message_id(message.message_id)}{rest}"
 
 
 def _ack(facts: Facts) -> str:
-    hot = facts.hot
-    if hot is not None:
-        consumer, cumulative, ids, request = hot
-        places = [str(MessageId(signed(place[0]), signed(place[1]), place[2], place[3])) for place in ids[:_SHOWN]]
-        count, rest = len(ids), ""
-    else:
-        ack = _body(facts)
-        consumer, cumulative = ack.get("consumer_id", "?"), ack.get("ack_type") == "Cumulative"
-        found = ack.get("message_id", [])
-        places = [_id(place) + (" in part" if place.get("ack_set") else "") for place in found[:_SHOWN]]
-        count = len(found)
-        request = ack.get("request_id", -1)
-        rest = f"  {ack['validation_error']}" if "validation_error" in ack else ""
-        rest += _transaction(ack)
-    more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
-    kind = "up to " if cumulative else ""
-    wanted = "  receipt requested" if request != -1 else ""
-    return f"{_consumer(facts, consumer)}  {kind}{' '.join(places)}{more}{rest}{wanted}"
+    ack = facts.frame.command.ack
+    ids = ack.message_id
+    places = [_message_id(one) + (" in part" if one.ack_set else "") for one in ids[:_SHOWN]]
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    rest = f"  {ack.ValidationError.Name(ack.validation_error)}" if ack.HasField("validation_error") else ""
+    if ack.HasField("txnid_least_bits"):
+        rest += f"  txn ({signed(ack.txnid_most_bits)},{signed(ack.txnid_least_bits)})"
+    kind = "up to " if ack.ack_type == ack.Cumulative else ""
+    wanted = "  receipt requested" if ack.HasField("request_id") else ""
+    return f"{_consumer(facts, _number(ack, 'consumer_id'))}  {kind}{' '.join(places)}{more}{rest}{wanted}"
 
 
 _SHOWN: Final = 5
@@ -192,12 +174,9 @@ _SHOWN: Final = 5
 
 
 def _flow(facts: Facts) -> str:
-    hot = facts.hot
-    if hot is not None:
-        return f"{_consumer(facts, hot[0])}  {hot[1]} permits"
-    return (
-        f"{_consumer(facts, _body(facts).get('consumer_id', '?'))}  {_body(facts).get('messagePermits', '?')} permits"
-    )
+    flow = facts.frame.command.flow
+    permits = flow.messagePermits if flow.HasField("messagePermits") else "?"
+    return f"{_consumer(facts, _number(flow, 'consumer_id'))}  {permits} permits"
 
 
 def _connect(facts: Facts) -> str:

@@ -18,7 +18,8 @@ from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, TransactionRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
-from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
@@ -55,21 +56,20 @@ class Transactions:
 
     def request(self, facts: Facts) -> None:
         """Process NEW_TXN and END_TXN."""
-        read = facts.command.get
-        if facts.frame.type == _NEW_TXN:
-            self._requests[facts.frame.number] = read("pulsar.newTxn.txn_ttl_millis", 0)
+        frame = facts.frame
+        if frame.type == _NEW_TXN:
+            self._requests[frame.number] = frame.command.newTxn.txn_ttl_millis
         else:
             record = self.transaction_of(facts)
-            self._requests[facts.frame.number] = str(read("pulsar.endTxn.txn_action", "COMMIT"))
+            self._requests[frame.number] = pb.TxnAction.Name(frame.command.endTxn.txn_action)
             if record is not None:
-                record.end_asked_ns, record.end_asked_frame = facts.frame.time_ns, facts.frame.number
+                record.end_asked_ns, record.end_asked_frame = frame.time_ns, frame.number
 
     def response(self, facts: Facts) -> None:
         """Process the responses to NEW_TXN, END_TXN, ADD_PARTITION_TO_TXN and ADD_SUBSCRIPTION_TO_TXN."""
         frame, request = facts.frame, facts.request
         request_value = self._requests.pop(request.number, None) if request is not None else None
-        field = COMMANDS[frame.type].field
-        error = str(facts.command.get(f"pulsar.{field}.error", ""))
+        error, _ = facts.error
         if error and request is not None and request.type == _NEW_TXN:
             return
         record = self.transaction_of(facts)
@@ -86,10 +86,9 @@ class Transactions:
 
     def transaction_of(self, facts: Facts) -> TransactionRecord | None:
         """Return the record of the transaction in a command, or None."""
-        field = COMMANDS[facts.frame.type].field
-        read = facts.command.get
-        most, least = read(f"pulsar.{field}.txnid_most_bits"), read(f"pulsar.{field}.txnid_least_bits")
-        return None if most is None or least is None else self._record_of((most, least), facts)
+        body = facts.frame.body
+        known = body.HasField("txnid_most_bits") and body.HasField("txnid_least_bits")
+        return self._record_of((body.txnid_most_bits, body.txnid_least_bits), facts) if known else None
 
     def sent(self, lifecycle: Lifecycle, facts: Facts) -> None:
         """Count a SEND in a transaction."""
@@ -98,17 +97,17 @@ class Transactions:
 
     def add_acks(self, facts: Facts) -> None:
         """Count an ACK if it is in a transaction."""
-        if facts.hot is None:
-            record = self.transaction_of(facts)
-            if record is not None:
-                record.acked += len(facts.command.get("pulsar.ack.message_id", ()))
+        record = self.transaction_of(facts)
+        if record is not None:
+            record.acked += len(facts.frame.command.ack.message_id)
 
     def end_on_broker(self, facts: Facts) -> None:
         """Process END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION, with or without an END_TXN from the client."""
         record = self.transaction_of(facts)
-        field = COMMANDS[facts.frame.type].field
         if record is not None and not record.action and not record.end_asked_frame:
-            _end(record, facts, str(facts.command.get(f"pulsar.{field}.txn_action", "")), "coordinator")
+            body = facts.frame.body
+            action = pb.TxnAction.Name(body.txn_action) if body.HasField("txn_action") else ""
+            _end(record, facts, action, "coordinator")
 
     def end(self, stream: int, time_ns: int) -> None:
         """Record the end of the client's connection in its open transactions."""

@@ -27,6 +27,7 @@ from pcli.codec.observe.tracking.producers.producer_session import ProducerSessi
 from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import SEND
 from pcli.codec.wire.message_id import signed
@@ -100,7 +101,8 @@ class _FactCollector:
         self._subs: dict[tuple[str, str], int] = {}
         self._books: dict[int, SubscriptionState] = {}
         self._cursor_resets: dict[int, list[int]] = {}
-        self._asked: dict[tuple[int, int], dict[str, Any]] = {}
+        self._asked: dict[int, tuple[tuple[int, int], bool]] = {}
+        """The transaction of each open END_TXN by frame number, and whether it commits."""
         self._transactions: dict[tuple[int, int], list[TransactionEnd]] = {}
         self._failed_acks: set[int] = set()
         self._redelivery_causes: dict[int, list[RedeliveryCause]] = {}
@@ -233,7 +235,7 @@ class _FactCollector:
             self._cursor_resets.setdefault(self._subscription_number(observed), []).append(observed.frame.number)
 
     def _active(self, observed: Facts) -> None:
-        if observed.command.get("pulsar.active_consumer_change.is_active", False):
+        if observed.frame.command.active_consumer_change.is_active:
             self._back(observed, "takeover", all_but=True)
 
     def _redeliver(self, observed: Facts) -> None:
@@ -243,24 +245,20 @@ class _FactCollector:
         self._back(observed, "left" if observed.frame.from_client else "unload")
 
     def _ack_response(self, observed: Facts) -> None:
-        if observed.command.get("pulsar.ackResponse.error", "") and observed.request_number:
+        if observed.error[0] and observed.request_number:
             self._failed_acks.add(observed.request_number)
 
     def _end_requested(self, observed: Facts) -> None:
-        words = {name.rpartition(".")[2]: value for name, value in observed.command.items()}
-        self._asked[observed.frame.stream.number, words.get("request_id", -1)] = words
+        body = observed.frame.body
+        self._asked[observed.frame.number] = (body.txnid_most_bits, body.txnid_least_bits), body.txn_action == pb.COMMIT
 
     def _end_txn(self, observed: Facts) -> None:
-        words = {name.rpartition(".")[2]: value for name, value in observed.command.items()}
-        asked = self._asked.pop((observed.frame.stream.number, words.get("request_id", -1)), None)
-        if asked is None or words.get("error"):
+        request, asked = observed.request, self._asked.pop(observed.request_number, None)
+        if request is None or asked is None or observed.error[0]:
             return
-        txn = (asked.get("txnid_most_bits", 0), asked.get("txnid_least_bits", 0))
-        topic = asked.get("topic", "")
-        full = self._tracker.subscriptions.topic(topic).name if topic else ""
-        end = TransactionEnd(
-            observed.frame.number, asked.get("txn_action") == "COMMIT", full, asked.get("subscription", "")
-        )
+        txn, commit = asked
+        topic = self._tracker.subscriptions.topic(str(request.topic)).name if request.topic else ""
+        end = TransactionEnd(observed.frame.number, commit, topic, str(request.subscription))
         self._transactions.setdefault(txn, []).append(end)
 
     # -- result

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Stream
+from pcli.codec.observe.command_ids import id_readers
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.observer_state import Facts, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
@@ -34,16 +35,6 @@ __all__ = ["exchanges_of_acks", "exchanges_of_requests"]
 
 _ACK: Final = BY_NAME["ACK"].number
 _SEND: Final = BY_NAME["SEND"].number
-
-_ERRORS: Final = {
-    number: f"pulsar.{row.field}.{row.ids['error']}" for number, row in COMMANDS.items() if "error" in row.ids
-}
-_OWNERS: Final = {
-    number: f"pulsar.{row.field}.{row.ids.get('producer_id') or row.ids.get('consumer_id')}"
-    for number, row in COMMANDS.items()
-    if row.ids.keys() & {"producer_id", "consumer_id"}
-}
-"""Names of the fields that contain the error and the owner's id, by command type."""
 
 
 def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:
@@ -70,8 +61,9 @@ class _Pairing:
         observed = self._observer.see(frame)
         row = COMMANDS.get(frame.type)
         if row is not None and row.answers:
-            owner = observed.command.get(_OWNERS.get(frame.type, ""))
-            self._asked[frame.number] = frame.from_client, owner
+            readers = id_readers(frame.type)
+            read = readers.get("producer_id") or readers.get("consumer_id")
+            self._asked[frame.number] = frame.from_client, None if read is None else read(frame.body)
         request = observed.request
         if request is not None and request.number not in self._rows:
             self._rows[request.number] = self._row(request, observed)
@@ -86,9 +78,7 @@ class _Pairing:
     def _row(self, request: Request, observed: Facts | None) -> dict[str, Any]:
         from_client, owner = self._asked.get(request.number, (True, None))
         stream, peer = self._streams[request.stream], request.peer
-        error = None
-        if observed is not None:
-            error = observed.command.get(_ERRORS.get(observed.frame.type, "")) or None
+        error = observed.error[0] or None if observed is not None else None
         known = self._session(request, owner) if request.type == _ACK and owner is not None else peer
         topic = _first(request.topic) or (known.topic if known is not None else "")
         return {
@@ -100,7 +90,7 @@ class _Pairing:
             "subscription": _first(request.subscription) or getattr(known, "subscription", "") or None,
             "asked_ns": request.time_ns, "answered_ns": None if observed is None else observed.frame.time_ns,
             "latency_ns": None if observed is None else observed.latency_ns,
-            "error": None if error is None else str(error),
+            "error": error,
             "asked_frame": request.number, "answered_frame": None if observed is None else observed.frame.number,
             "system": request.system,
         }  # fmt: skip

@@ -13,7 +13,7 @@ from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.codec.observe import Observer
 from pcli.codec.observe.diagnosis import Diagnosis, checked_counts_text
 from pcli.codec.observe.tracking import transactions
-from pcli.codec.observe.tracking.connections import connection_table, proxied_connections, translated_connections
+from pcli.codec.observe.tracking.connections import connection_table, repeated_connections
 from pcli.codec.observe.tracking.producers import producer_registry
 from pcli.codec.observe.tracking.subscriptions import consumer_sessions
 from pcli.codec.proto import pb
@@ -130,8 +130,7 @@ def test_tables_of_many_connections_are_bounded(conversation, monkeypatch):
     for module in (connection_table, consumer_sessions, producer_registry, transactions):
         monkeypatch.setattr(module, "MAX_CONNECTIONS", 10)
     monkeypatch.setattr("pcli.codec.observe.diagnosis._MAX_SERVERS", 10)
-    monkeypatch.setattr(proxied_connections, "_MAX_YOUNG", 10)
-    monkeypatch.setattr(translated_connections, "_MAX_CONNECTIONS", 10)
+    monkeypatch.setattr(repeated_connections, "_MAX_CONNECTIONS", 10)
     monkeypatch.setattr("pcli.codec.observe.tracking.subscriptions.subscription_tracker._MAX_OPEN_PRODUCERS", 10)
     diagnosis = Diagnosis()
     for stream in range(150):

@@ -30,7 +30,6 @@ from pcli.codec.observe.tracking.connections.exchanges import (
     count_request,
     count_response,
     count_unanswered,
-    error_of,
 )
 from pcli.codec.observe.tracking.connections.frame_checks import check_checksum, check_size, deprecated
 from pcli.codec.observe.tracking.connections.hosts import Hosts
@@ -196,8 +195,7 @@ class ConnectionTracker:
             check_checksum(connection, facts)
 
     def _ack(self, connection: ConnectionState, facts: Facts) -> None:
-        hot = facts.hot
-        if (hot is None or hot[3] >= 0) and not (facts.system or connection.repeats):
+        if not (facts.system or connection.repeats) and facts.frame.command.ack.HasField("request_id"):
             count_request(connection, facts)
 
     def _flow(self, _link: ConnectionState, _facts: Facts) -> None:
@@ -248,15 +246,14 @@ class ConnectionTracker:
         """
         if facts.frame.type != _END_TXN_RESPONSE:
             return False
-        values, place = facts.command, "pulsar.endTxnResponse"
-        transaction = values.get(f"{place}.txnid_most_bits", 0), values.get(f"{place}.txnid_least_bits", 0)
-        error = error_of(facts)[0]
+        response, (error, _) = facts.frame.command.endTxnResponse, facts.error
+        transaction = response.txnid_most_bits, response.txnid_least_bits
         if not error:
             self._ended_transactions[transaction] = None
         return error == "TransactionNotFound" and transaction in self._ended_transactions
 
     def _denied(self, connection: ConnectionState, facts: Facts) -> None:
-        error, message = error_of(facts)
+        error, message = facts.error
         if error:
             command = name_of(facts.request.type) if facts.request is not None else ""
             frames = (facts.request_number, facts.frame.number)

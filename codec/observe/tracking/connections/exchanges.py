@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pcli.codec.observe.observer_state import Facts, Request
+from pcli.codec.observe.command_ids import id_readers
+from pcli.codec.observe.observer_state import Facts, ObservedFrame, Request
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
@@ -33,7 +34,6 @@ __all__ = [
     "count_request",
     "count_response",
     "count_unanswered",
-    "error_of",
     "slow_bound",
 ]
 
@@ -61,25 +61,15 @@ _LOADING: Final = frozenset(
 
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
 _PRODUCER_SUCCESS: Final = BY_NAME["PRODUCER_SUCCESS"].number
-_CREATES: Final = "pulsar.partitionMetadata.metadata_auto_creation_enabled"
 _METADATA: Final = BY_NAME["PARTITIONED_METADATA"].number
 _HANDSHAKE: Final = BY_NAME["CONNECT"].answers
 _HOT: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, BY_NAME["SEND_ERROR"].number))
 
-_REQUESTS: Final = {
-    number: f"pulsar.{row.field}.request_id" if row.paired_by == "request_id" else ""
-    for number, row in COMMANDS.items()
-    if row.answers and number not in _HOT
-}
-"""Requests that need a response, with the field of their request id."""
+_REQUESTS: Final = frozenset(number for number, row in COMMANDS.items() if row.answers) - _HOT
+"""Requests that need a response."""
 
-RESPONSES: Final = {
-    BY_NAME[name].number: f"pulsar.{BY_NAME[name].field}.request_id"
-    for row in COMMANDS.values()
-    for name in row.answers
-    if BY_NAME[name].number not in _HOT
-}
-"""Responses, with the field of their request id."""
+RESPONSES: Final = frozenset(BY_NAME[name].number for row in COMMANDS.values() for name in row.answers) - _HOT
+"""Responses."""
 
 _REPORTED_ELSEWHERE: Final = frozenset(
     BY_NAME[name].number for name in ("ACK", "AUTH_CHALLENGE", "CONNECT", "PRODUCER", "SUBSCRIBE")
@@ -92,15 +82,6 @@ _OTHER_ERRORS: Final = frozenset({"AuthenticationError", "AuthorizationError", "
 _MAX_REFUSED: Final = 64
 """Maximum number of errors and topics per type of request."""
 
-_MESSAGES: Final = {"error": "message", "error_code": "error_message"}
-"""Names of the field with the message, by the name of the field with the error."""
-
-_ERROR_FIELDS: Final = {
-    number: tuple(f"pulsar.{row.field}.{name}" for name in (row.ids["error"], _MESSAGES[row.ids["error"]]))
-    for number, row in COMMANDS.items()
-    if "error" in row.ids
-}
-
 
 def slow_bound(number: int) -> int:
     """Return the latency in ns above which a response to this request type is slow."""
@@ -110,14 +91,13 @@ def slow_bound(number: int) -> int:
 def count_request(connection: ConnectionState, facts: Facts) -> None:
     """Count and store a frame other than SEND if it is a request."""
     frame = facts.frame
-    field = _REQUESTS.get(frame.type)
-    if field is None:
+    if frame.type not in _REQUESTS:
         return
     row = COMMANDS[frame.type]
-    if field:
+    if row.paired_by == "request_id":
         if row.sender == "both" and not frame.from_client:
             return  # a close that the broker sends has no response
-        request_id = _id(facts.command.get(field))
+        request_id = _request_id(frame)
         if request_id < 0:
             return
         connection.answered_requests.pop(request_id, None)
@@ -129,7 +109,7 @@ def count_request(connection: ConnectionState, facts: Facts) -> None:
         return
     connection.exchange(frame.type).asked += 1
     connection.open_requests[frame.number] = (frame.type, frame.time_ns, facts.peer)
-    if frame.type == _METADATA and facts.command.get(_CREATES) is False:
+    if frame.type == _METADATA and not frame.command.partitionMetadata.metadata_auto_creation_enabled:
         connection.existence_checks.add(frame.number)
     if len(connection.open_requests) > MAX_OPEN:
         oldest = next(iter(connection.open_requests))
@@ -142,7 +122,7 @@ def count_request(connection: ConnectionState, facts: Facts) -> None:
 def count_response(connection: ConnectionState, facts: Facts, *, with_error: bool = True) -> None:
     """Pair a frame whose type is in RESPONSES with its request. ``with_error`` states whether to count its error."""
     frame, request = facts.frame, facts.request
-    request_id = _id(facts.command.get(RESPONSES[frame.type]))
+    request_id = _request_id(frame)
     if request is None:
         _count_unrequested(connection, facts, request_id)
         return
@@ -156,14 +136,14 @@ def count_response(connection: ConnectionState, facts: Facts, *, with_error: boo
     if with_error:
         _count_error(connection, record, facts, request)
     connection.existence_checks.discard(request.number)
-    if frame.type == _PRODUCER_SUCCESS and facts.command.get("pulsar.producer_success.producer_ready") is False:
+    if frame.type == _PRODUCER_SUCCESS and not frame.command.producer_success.producer_ready:
         connection.waiting_producers.add(request.number)
     if request_id >= 0:
         _remember(connection.answered_requests, request_id, request.type)
     if request.number in connection.overtaken:
         later = connection.overtaken.pop(request.number)
         connection.record.out_of_order.add(frame.time_ns, request.number, *later, frame.number)
-    if opened is not None and opened[2] is not None and connection.open_requests and not error_of(facts)[0]:
+    if opened is not None and opened[2] is not None and connection.open_requests and not facts.error[0]:
         _check_order(connection, facts, request.number, opened[2])
 
 
@@ -185,7 +165,7 @@ def _count_error(connection: ConnectionState, record: ExchangeRecord, facts: Fac
     topic = request.topic if isinstance(request.topic, str) else ""
     if request.type in _REPORTED_ELSEWHERE and topic not in connection.refused_topics:
         return
-    error, message = error_of(facts)
+    error, message = facts.error
     if not error:
         for number in connection.refused_topics.pop(topic, ()):
             connection.exchange(number).accepted_later.add(topic)
@@ -213,8 +193,8 @@ def count_receipt(connection: ConnectionState, facts: Facts) -> None:
         if facts.request_number > record.last_answered_frame:
             record.last_answered_frame = facts.request_number
         return
-    if facts.peer is not None and facts.hot is not None:
-        _remember(connection.early_responses, (facts.peer.id, facts.hot[1]), SEND)
+    if facts.peer is not None:
+        _remember(connection.early_responses, (facts.peer.id, facts.frame.body.sequence_id), SEND)
 
 
 def _count_unrequested(connection: ConnectionState, facts: Facts, request_id: int) -> None:
@@ -237,16 +217,6 @@ def _check_order(connection: ConnectionState, facts: Facts, number: int, peer: A
         if about is peer and kind in _OPENINGS:
             connection.overtaken.setdefault(earlier, (number, facts.frame.number))
             return
-
-
-def error_of(facts: Facts) -> tuple[str, str]:
-    """Return the name and the message of a response's ServerError; both are empty if there is none."""
-    fields = _ERROR_FIELDS.get(facts.frame.type)
-    if fields is None:
-        return "", ""
-    values = facts.command
-    error = values.get(fields[0])
-    return ("", "") if error is None else (str(error), str(values.get(fields[1], "")))
 
 
 def count_unanswered(connection: ConnectionState, now_ns: int) -> None:
@@ -276,8 +246,10 @@ def _open_sends(connection: ConnectionState) -> Iterator[tuple[int, int]]:
             yield from queue
 
 
-def _id(value: Any) -> int:
+def _request_id(frame: ObservedFrame) -> int:
     """Return a request id, or -1 if the frame has none or does not respond to a request."""
+    read = id_readers(frame.type).get("request_id")
+    value = read(frame.body) if read is not None else None
     return -1 if value is None else signed(value)
 
 

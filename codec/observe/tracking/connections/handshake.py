@@ -16,8 +16,8 @@ from typing import Final
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.connections.connection_state import NO_LIMIT, ConnectionState
-from pcli.codec.observe.tracking.connections.exchanges import error_of
 from pcli.codec.observe.tracking.connections.frame_checks import deprecated
+from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 
@@ -37,30 +37,31 @@ PATIENCE_NS: Final = 2_000_000_000
 """Minimum age in ns of an open PING that explains the end of a connection: shorter than any reasonable ping
 interval."""
 
-_CONNECT: Final = "pulsar.connect."
 _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE"))
 
 
 def connect(connection: ConnectionState, facts: Facts) -> None:
     """Process CONNECT."""
-    record, values = connection.record, facts.command
+    record, command = connection.record, facts.frame.command.connect
     connection.connected, connection.login_refused = False, False
     record.connect_frame = facts.frame.number
-    record.client_version = values.get(f"{_CONNECT}client_version", "")
-    record.protocol_version = values.get(f"{_CONNECT}protocol_version", _absent(facts))
-    record.proxy_to_broker_url = values.get(f"{_CONNECT}proxy_to_broker_url", "")
-    if f"{_CONNECT}auth_method" in values and not values.get(f"{_CONNECT}auth_method_name"):
+    record.client_version = as_text(command.client_version)
+    record.protocol_version = command.protocol_version if command.HasField("protocol_version") else _absent(facts)
+    record.proxy_to_broker_url = as_text(command.proxy_to_broker_url)
+    if command.HasField("auth_method") and not command.auth_method_name:
         deprecated(connection, facts, "CONNECT.auth_method")
 
 
 def connected(connection: ConnectionState, facts: Facts) -> None:
     """Process CONNECTED."""
-    record, get = connection.record, facts.command.get
+    record, command = connection.record, facts.frame.command.connected
     connection.connected = True
     record.connected_ns = facts.frame.time_ns
-    record.server_version = get("pulsar.connected.server_version", "")
-    record.server_protocol_version = get("pulsar.connected.protocol_version", _absent(facts))
-    record.max_message_size = get("pulsar.connected.max_message_size", 0)
+    record.server_version = as_text(command.server_version)
+    record.server_protocol_version = (
+        command.protocol_version if command.HasField("protocol_version") else _absent(facts)
+    )
+    record.max_message_size = command.max_message_size
     connection.limit = record.max_message_size + FRAME_OVERHEAD if record.max_message_size > 0 else NO_LIMIT
 
 
@@ -89,7 +90,7 @@ def error(connection: ConnectionState, facts: Facts) -> None:
     """Process ERROR."""
     request = facts.request
     if request is not None and request.type in _LOGIN:
-        connection.login_refused = error_of(facts)[0] in ("AuthenticationError", "AuthorizationError")
+        connection.login_refused = facts.error[0] in ("AuthenticationError", "AuthorizationError")
 
 
 def ping(connection: ConnectionState, facts: Facts) -> None:

@@ -15,6 +15,7 @@ from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
+from pcli.codec.payload.texts import as_text
 
 __all__ = ["TopicListWatchers"]
 
@@ -32,7 +33,7 @@ class TopicListWatchers:
 
     def subscribe(self, connection: ConnectionState, facts: Facts) -> None:
         """Process a SUBSCRIBE."""
-        client, topic = connection.record.client[0], facts.command.get("pulsar.subscribe.topic", "")
+        client, topic = connection.record.client[0], facts.peer.topic if facts.peer is not None else ""
         if client not in self._subscribed:
             self._subscribed[client] = BoundedDict(_MAX_TOPICS)
         self._subscribed[client][topic] = None
@@ -41,25 +42,23 @@ class TopicListWatchers:
 
     def watch(self, connection: ConnectionState, facts: Facts) -> None:
         """Process a WATCH_TOPIC_LIST."""
-        frame, get = facts.frame, facts.command.get
-        named = f"{get('pulsar.watchTopicList.namespace', '')} {get('pulsar.watchTopicList.topics_pattern', '')}"
-        number = get("pulsar.watchTopicList.watcher_id", -1)
-        connection.record.watchers[number] = (frame.number, frame.time_ns, named)
-        connection.watch_hashes[number] = get("pulsar.watchTopicList.topics_hash", "")
+        frame, watch = facts.frame, facts.frame.command.watchTopicList
+        named = f"{as_text(watch.namespace)} {as_text(watch.topics_pattern)}"
+        connection.record.watchers[watch.watcher_id] = (frame.number, frame.time_ns, named)
+        connection.watch_hashes[watch.watcher_id] = as_text(watch.topics_hash)
 
     def close(self, connection: ConnectionState, facts: Facts) -> None:
         """Process a WATCH_TOPIC_LIST_CLOSE: the client no longer has to subscribe to the watcher's topics."""
-        connection.record.watchers.pop(facts.command.get("pulsar.watchTopicListClose.watcher_id", -1), None)
+        connection.record.watchers.pop(facts.frame.command.watchTopicListClose.watcher_id, None)
         if not connection.record.watchers:
             connection.record.watch_missed.clear()
 
     def success(self, connection: ConnectionState, facts: Facts) -> None:
         """Process the response to WATCH_TOPIC_LIST."""
-        get = facts.command.get
-        number = get("pulsar.watchTopicListSuccess.watcher_id", -1)
-        before, now = connection.watch_hashes.pop(number, ""), get("pulsar.watchTopicListSuccess.topics_hash", "")
-        topics = get("pulsar.watchTopicListSuccess.topic", [])
-        if before and now != before:
+        success = facts.frame.command.watchTopicListSuccess
+        before = connection.watch_hashes.pop(success.watcher_id, "")
+        topics = list(map(as_text, success.topic))
+        if before and as_text(success.topics_hash) != before:
             sample = ", ".join(topics[:3])
             connection.record.watch_gaps.add(
                 facts.frame.time_ns, facts.request_number, facts.frame.number, sample=sample
@@ -68,11 +67,13 @@ class TopicListWatchers:
 
     def update(self, connection: ConnectionState, facts: Facts) -> None:
         """Process a WATCH_TOPIC_UPDATE."""
-        get = facts.command.get
-        self._add_topics(connection, facts, get("pulsar.watchTopicUpdate.new_topics", []))
-        for topic in get("pulsar.watchTopicUpdate.deleted_topics", []):
+        update = facts.frame.command.watchTopicUpdate
+        subscribed = self._subscribed.get(connection.record.client[0])
+        self._add_topics(connection, facts, list(map(as_text, update.new_topics)))
+        for topic in map(as_text, update.deleted_topics):
             connection.record.watch_missed.pop(topic, None)
-            self._subscribed.get(connection.record.client[0], {}).pop(topic, None)
+            if subscribed is not None:
+                subscribed.pop(topic, None)
 
     def _add_topics(self, connection: ConnectionState, facts: Facts, topics: list[str]) -> None:
         record = connection.record

@@ -13,6 +13,7 @@ from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegi
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.connection_records import LOST
 from pcli.codec.observe.tracking.records.counters import Occurrences
+from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["ProducerCommands", "producer_of"]
@@ -40,8 +41,9 @@ class ProducerCommands:
         if isinstance(peer, Producer):
             producer = self._registry.begin(facts, peer, peer.name)
             producer.session.number = facts.frame.number
-            producer.is_new = not facts.command.get("pulsar.producer.epoch", 0)
-            producer.record.access_mode = facts.command.get("pulsar.producer.producer_access_mode", "Shared")
+            command = facts.frame.command.producer
+            producer.is_new = not command.epoch
+            producer.record.access_mode = pb.ProducerAccessMode.Name(command.producer_access_mode)
 
     def producer_success(self, facts: Facts) -> None:
         """Process PRODUCER_SUCCESS: the producer is attached, or waits for exclusive access."""
@@ -55,7 +57,7 @@ class ProducerCommands:
             self._registry.contents.begin(producer)
         record, session = producer.record, producer.session
         record.sessions += session.ready_ns < 0 and record.waiting.since_ns < 0
-        if facts.command.get("pulsar.producer_success.producer_ready", True):
+        if frame.command.producer_success.producer_ready:
             record.waiting.end(frame.time_ns, frame.number)
             session.ready_ns, session.ready_frame = frame.time_ns, frame.number
         else:
@@ -67,10 +69,8 @@ class ProducerCommands:
         producer = producer_of(facts)
         if request is None or request.type != _PRODUCER or producer is None:
             return
-        values = facts.command
-        error = str(values.get("pulsar.error.error", "UnknownError"))
-        text = str(values.get("pulsar.error.message", ""))
-        refused = producer.record.refused.setdefault(error, Occurrences())
+        error, text = facts.error
+        refused = producer.record.refused.setdefault(error or "UnknownError", Occurrences())
         refused.add(frame.time_ns, request.number, frame.number, sample=text)
         self._registry.close(producer, "refused", frame.time_ns, frame.number)
         self._registry.give_up_open_sends(producer, frame.time_ns, frame.number)

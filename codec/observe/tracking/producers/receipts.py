@@ -24,7 +24,7 @@ from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegi
 from pcli.codec.observe.tracking.producers.producer_session import OpenSend, ProducerSession
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
-from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.message_id import position
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
@@ -57,15 +57,12 @@ class Receipts:
         producer: ProducerSession | None = peer.record if isinstance(peer, Producer) else None
         if producer is None:
             return
-        hot = facts.hot
-        if hot is not None:
-            _, sequence_id, ledger, entry, _ = hot
-        else:
-            sequence_id, ledger, entry = _slow(facts)
         frame = facts.frame
+        receipt = frame.command.send_receipt
+        if not receipt.message_id.IsInitialized():
+            return  # truncated
+        sequence_id, (ledger, entry) = receipt.sequence_id, position(receipt.message_id)
         now, number = frame.time_ns, frame.number
-        if sequence_id < 0:
-            return
         one = self._take_open_send(producer, sequence_id)
         if one is not None:
             self._answer(producer, one, (ledger, entry), now, number)
@@ -90,7 +87,7 @@ class Receipts:
         record.receipts += 1
         record.last_ns = now
         producer.response_received(now, number)
-        if at[0] == MINUS_ONE:
+        if at[0] < 0:
             self._duplicate(producer, one, now, number)
             return
         if one.place < producer.last_receipted:
@@ -104,10 +101,9 @@ class Receipts:
         producer = producer_of(facts)
         if producer is None:
             return
-        frame, values = facts.frame, facts.command
-        code = str(values.get("pulsar.send_error.error", "UnknownError"))
-        text = str(values.get("pulsar.send_error.message", ""))
-        one = self._take_open_send(producer, values.get("pulsar.send_error.sequence_id", -1) & MINUS_ONE)
+        frame, (error, text) = facts.frame, facts.error
+        code = error or "UnknownError"
+        one = self._take_open_send(producer, frame.command.send_error.sequence_id)
         errors = producer.record.send_errors.setdefault(code, Occurrences())
         errors.add(frame.time_ns, one.frame if one else 0, frame.number, sample=text)
         if one is None:
@@ -238,16 +234,6 @@ def _count(topic: TopicRecord, one: OpenSend, now: int) -> None:
     topic.messages_in += one.messages
     topic.bytes_in += one.size
     topic.last_in_ns = now
-
-
-def _slow(facts: Facts) -> tuple[int, int, int]:
-    """Return the sequence id, ledger and entry of an unusual receipt; the id is -1 if the frame is truncated."""
-    read = facts.command.get
-    sequence_id = read("pulsar.send_receipt.sequence_id")
-    ledger, entry = (read(f"pulsar.send_receipt.message_id.{name}") for name in ("ledgerId", "entryId"))
-    if sequence_id is None or ledger is None or entry is None:
-        return -1, -1, -1
-    return sequence_id & MINUS_ONE, ledger & MINUS_ONE, entry
 
 
 _UNCOUNTED: Final = frozenset({"ChecksumError", "MetadataError"})

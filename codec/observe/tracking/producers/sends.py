@@ -21,7 +21,6 @@ from pcli.codec.observe.tracking.producers.receipts import Receipts
 from pcli.codec.observe.tracking.producers.recent_sends import RecentSends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Lifecycle
-from pcli.codec.wire.constants import MINUS_ONE
 
 __all__ = ["SKEW_MS", "Sends"]
 
@@ -45,31 +44,29 @@ class Sends:
         peer = facts.peer
         if not isinstance(peer, Producer):
             return None
-        hot = facts.hot
-        if hot is not None:
-            _, sequence_id, messages, highest = hot
-            txn, part = None, False
-        else:
-            sequence_id, messages, highest, txn, part = _slow(facts)
-            if sequence_id < 0:
-                return None  # truncated before the sequence id
         frame = facts.frame
+        send = frame.command.send
+        if not send.HasField("sequence_id"):
+            return None  # truncated
+        sequence_id = send.sequence_id
         fields = fields_of(frame)
         producer: ProducerSession = peer.record or self._add_unseen_producer(facts, peer, fields)
-        ids = (sequence_id, highest, messages if messages > 1 else 1)
+        highest = send.highest_sequence_id if send.HasField("highest_sequence_id") else -1
+        ids = (sequence_id, highest, max(1, send.num_messages))
         if _CHUNK_ID in fields and _UUID in fields:
             lifecycle, chunk, again = self._chunk(facts, producer, fields, ids)
         else:
             chunk, old = -1, None
             # Chunks share their sequence id, so a chunk with truncated metadata must not match the chunk before it.
-            if not part and (sequence_id <= producer.sequence_ids.highest or sequence_id <= producer.highest_before):
+            known = sequence_id <= producer.sequence_ids.highest or sequence_id <= producer.highest_before
+            if known and not send.is_chunk:
                 old = self._find_resent(facts, producer, fields, ids)
             again = old is not None
             lifecycle = old or self._begin(facts, producer, fields, ids)
         if again:
             _send_again(producer, lifecycle, facts)
-        if txn is not None:
-            lifecycle.txn = txn
+        if send.HasField("txnid_least_bits"):
+            lifecycle.txn = send.txnid_most_bits, send.txnid_least_bits
         self._open(producer, facts, lifecycle, ids, chunk, again=again)
         if producer.early_receipts:
             self._receipts.match_early_receipt(producer, frame.time_ns)
@@ -210,20 +207,6 @@ def _compare_clocks(record: ProducerRecord, now: int, number: int, publish_ms: i
         record.clock_skew_ms = (min(least, age_ms), max(most, age_ms), age_ms)
     if not 0 <= age_ms <= SKEW_MS:
         record.skewed.add(now, number, sample=f"{age_ms} ms")
-
-
-def _slow(facts: Facts) -> tuple[int, int, int, tuple[int, int] | None, bool]:
-    """Return the ids of an unusual SEND (chunk, transaction, marker), and whether it is a chunk."""
-    read = facts.command.get
-    sequence_id = read("pulsar.send.sequence_id")
-    most, least = read("pulsar.send.txnid_most_bits"), read("pulsar.send.txnid_least_bits")
-    return (
-        -1 if sequence_id is None else sequence_id & MINUS_ONE,
-        read("pulsar.send.num_messages", 1),
-        read("pulsar.send.highest_sequence_id", -1),
-        None if most is None or least is None else (most, least),
-        bool(read("pulsar.send.is_chunk")),
-    )
 
 
 _NAME: Final = FIELD["producer_name"]

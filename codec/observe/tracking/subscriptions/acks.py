@@ -8,8 +8,8 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from pcli.codec.observe.observer_state import Facts, ObservedFrame
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
@@ -27,7 +27,7 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import (
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import set_of
-from pcli.codec.wire.message_id import signed
+from pcli.codec.wire.message_id import position
 
 __all__ = ["MAX_OPEN_ACKS", "Acks"]
 
@@ -45,34 +45,29 @@ class Acks:
     def see(self, consumer: AttachedConsumer, facts: Facts) -> None:
         """Process an ACK."""
         frame, record = facts.frame, consumer.record
-        hot = facts.hot
-        if hot is not None:
-            _, kind, places, request = hot
-            ids: list[Id] = [((one[0], one[1]), NO_BITS) for one in places]
-        else:
-            kind, ids, request = _slow(consumer, facts)
-            record.ack_sets = record.ack_sets or any(bits != NO_BITS for _, bits in ids)
+        ack = frame.command.ack
+        cumulative = ack.ack_type == ack.Cumulative
+        ids = [(position(one), set_of(one.ack_set) if one.ack_set else NO_BITS) for one in ack.message_id]
+        _note_ack_sets(consumer, ids)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
-        if kind != 1:
-            indexed = places if hot is not None else _indices(facts.command.get("pulsar.ack.message_id", ()))
-            for ledger, entry, _, index in indexed:
-                if index >= 0 or consumer.acks_each_message:
-                    note_index_ack(consumer, (ledger, entry), index, frame.time_ns, frame.number)
+        if not cumulative:
+            for one in ack.message_id:
+                if (one.batch_index >= 0 or consumer.acks_each_message) and not one.ack_set:
+                    note_index_ack(consumer, position(one), one.batch_index, frame.time_ns, frame.number)
         effects = AckEffects(consumer.subscription, frame.number, frame.time_ns)
-        if hot is None and "pulsar.ack.txnid_most_bits" in facts.command:
-            effects.in_transaction(_transaction(facts.command), consumer, ids, cumulative=kind == 1)
-        elif kind != 1:
+        if ack.HasField("txnid_most_bits"):
+            txn = ack.txnid_most_bits, ack.txnid_least_bits
+            effects.in_transaction(txn, consumer, ids, cumulative=cumulative)
+        elif not cumulative:
             effects.individual(ids)
         elif len(ids) == 1 and not consumer.subscription.individual:
-            (ledger, entry), bits = ids[0]
-            effects.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, before the first entry
+            effects.cumulative(*ids[0])  # C++ sends ledger:-1, before the first entry
         _credit(consumer.subscription, record, effects)
         consumer.acked_frame = max(consumer.acked_frame, effects.latest)
-        error = facts.command.get("pulsar.ack.validation_error", "") if hot is None else ""
-        if error:
-            discarded = record.validation.setdefault(error, Occurrences())
+        if ack.HasField("validation_error"):
+            discarded = record.validation.setdefault(ack.ValidationError.Name(ack.validation_error), Occurrences())
             discarded.add(frame.time_ns, frame.number, count=max(effects.messages, len(ids)))
-        if request >= 0:
+        if ack.HasField("request_id"):
             self._open[frame.number] = (consumer, effects.acks, effects.acknowledged, frame.time_ns)
             if len(self._open) > MAX_OPEN_ACKS:
                 self._forget(next(iter(self._open)))
@@ -86,9 +81,8 @@ class Acks:
         if pending is None:
             return
         consumer, acks, settled, _ = pending
-        frame, error = facts.frame, facts.command.get("pulsar.ackResponse.error", "")
+        frame, (error, text) = facts.frame, facts.error
         if error:
-            text = facts.command.get("pulsar.ackResponse.message", "")
             consumer.record.acks_failed.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
             _refuse(consumer.subscription, facts.request_number, frame, error)
         for ack in acks:
@@ -164,27 +158,9 @@ def _refuse(subscription: SubscriptionState, request: int, frame: ObservedFrame,
         transaction_acks[:] = [one for one in transaction_acks if one.ack.frame != request]
 
 
-def _indices(ids: Iterable[Mapping[str, Any]]) -> list[tuple[int, int, int, int]]:
-    """Return ledger, entry, partition and batch index of ids without ack sets."""
-    names = ("ledgerId", "entryId", "partition", "batch_index")
-    return [
-        (one.get(names[0], -1), one.get(names[1], -1), one.get(names[2], -1), one.get(names[3], -1))
-        for one in ids
-        if not one.get("ack_set")
-    ]
-
-
-def _transaction(values: dict[str, Any]) -> tuple[int, int]:
-    return values["pulsar.ack.txnid_most_bits"], values.get("pulsar.ack.txnid_least_bits", 0)
-
-
-def _slow(consumer: AttachedConsumer, facts: Facts) -> tuple[int, list[Id], int]:
-    values = facts.command
-    ids = []
-    for one in values.get("pulsar.ack.message_id", ()):
-        words = one.get("ack_set")
-        ids.append(((one.get("ledgerId", -1), one.get("entryId", -1)), set_of(words) if words else NO_BITS))
+def _note_ack_sets(consumer: AttachedConsumer, ids: Iterable[Id]) -> None:
     parts = [at for at, bits in ids if bits != NO_BITS]
-    consumer.subscription.ambiguous_acks = consumer.subscription.ambiguous_acks or len(set(parts)) < len(parts)
-    kind = 1 if values.get("pulsar.ack.ack_type") == "Cumulative" else 0
-    return kind, ids, values.get("pulsar.ack.request_id", -1)
+    if parts:
+        consumer.record.ack_sets = True
+        subscription = consumer.subscription
+        subscription.ambiguous_acks = subscription.ambiguous_acks or len(set(parts)) < len(parts)

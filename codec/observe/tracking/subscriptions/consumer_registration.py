@@ -8,8 +8,6 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import Any
-
 from pcli.codec.observe.observer_state import Consumer, Facts
 from pcli.codec.observe.tracking.records.client_records import MAX_SESSIONS, ConsumerRecord, Session
 from pcli.codec.observe.tracking.records.counters import Occurrences
@@ -19,6 +17,8 @@ from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecy
 from pcli.codec.observe.tracking.subscriptions.redelivery import REQUESTS
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
+from pcli.codec.proto import pb
+from pcli.codec.wire.message_id import position
 
 __all__ = ["begin_session", "count_held", "register", "register_unidentified"]
 
@@ -26,7 +26,7 @@ __all__ = ["begin_session", "count_held", "register", "register_unidentified"]
 def register(subscription: SubscriptionState, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
     """Return the record of a consumer that subscribes, with the settings in its SUBSCRIBE."""
     record = _record(subscription, peer, f"{stream}#{peer.id}")
-    _read_settings(record, facts.command)
+    _read_settings(record, facts.frame.command.subscribe)
     record.system = facts.system
     record.first_ns = record.first_ns or facts.frame.time_ns
     return record
@@ -93,16 +93,14 @@ def _requested_ns(delivery: Delivery, at: Position, consumer: AttachedConsumer) 
     return delivery.time_ns - before.time_ns
 
 
-def _read_settings(record: ConsumerRecord, values: dict[str, Any]) -> None:
-    record.priority = values.get("pulsar.subscribe.priority_level", 0)
-    record.durable = values.get("pulsar.subscribe.durable", True)
-    record.read_compacted = values.get("pulsar.subscribe.read_compacted", False)
-    record.allow_out_of_order = values.get("pulsar.subscribe.keySharedMeta.allowOutOfOrderDelivery", False)
-    ranges = values.get("pulsar.subscribe.keySharedMeta.hashRanges", ())
-    record.key_ranges = tuple((one.get("start", 0), one.get("end", 0)) for one in ranges)
-    record.initial_position = values.get("pulsar.subscribe.initialPosition", "Latest")
-    record.rollback_seconds = values.get("pulsar.subscribe.start_message_rollback_duration_sec", 0)
-    start = "pulsar.subscribe.start_message_id"
+def _read_settings(record: ConsumerRecord, subscribe: pb.CommandSubscribe) -> None:
+    record.priority = subscribe.priority_level
+    record.durable = subscribe.durable
+    record.read_compacted = subscribe.read_compacted
+    record.allow_out_of_order = subscribe.keySharedMeta.allowOutOfOrderDelivery
+    record.key_ranges = tuple((one.start, one.end) for one in subscribe.keySharedMeta.hashRanges)
+    record.initial_position = subscribe.InitialPosition.Name(subscribe.initialPosition)
+    record.rollback_seconds = subscribe.start_message_rollback_duration_sec
     record.start_id = None
-    if f"{start}.ledgerId" in values:
-        record.start_id = (values[f"{start}.ledgerId"], values.get(f"{start}.entryId", -1))
+    if subscribe.start_message_id.HasField("ledgerId"):
+        record.start_id = position(subscribe.start_message_id)

@@ -41,8 +41,10 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, T
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed, remaining_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Removed
+from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.message_id import position
 
 __all__ = ["ConsumerSessions"]
 
@@ -66,12 +68,13 @@ class ConsumerSessions:
         """Connections whose client sends one ACK for each message of a batch."""
         self._seeks: dict[int, tuple[int, SubscriptionState]] = {}
 
-    def consumer(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
-        """Return the consumer of a frame, even if it is closed; register it if its SUBSCRIBE is missing."""
+    def consumer(self, facts: Facts) -> AttachedConsumer:
+        """Return the consumer of a command, even if it is closed; register it if its SUBSCRIBE is missing."""
         peer = facts.peer
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
-            stream = facts.frame.stream.number
+            stream, body = facts.frame.stream.number, facts.frame.body
+            consumer_id = body.consumer_id if body.HasField("consumer_id") else -1
             consumer = self.find(stream, consumer_id)
             if consumer is None:
                 consumer = register_unidentified(self._lifecycles, facts, stream, consumer_id)
@@ -93,7 +96,7 @@ class ConsumerSessions:
 
     def connect(self, facts: Facts) -> None:
         """Process a CONNECT."""
-        version = facts.command.get("pulsar.connect.client_version", "")
+        version = as_text(facts.frame.command.connect.client_version)
         least = next((least for name, least in MIN_TIMEOUTS.items() if version.startswith(name)), TICK_NS)
         self._least[facts.frame.stream.number] = least
         if version.startswith(ONE_ACK_PER_MESSAGE):
@@ -124,7 +127,7 @@ class ConsumerSessions:
         peer = facts.peer
         if request is None:
             return
-        error = facts.command.get("pulsar.error.error", "")
+        error, text = facts.error
         if request.number in self._seeks:
             _, subscription = self._seeks.pop(request.number)
             target = subscription.open_seeks.pop(request.number)
@@ -138,7 +141,6 @@ class ConsumerSessions:
             if not error:
                 self._attach(consumer, frame.time_ns, frame.number, answered=True, request=request.number)
             elif not consumer.ready:
-                text = facts.command.get("pulsar.error.message", "")
                 consumer.record.refused.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
                 self._leave(consumer, "refused", frame.time_ns, frame.number)
         elif not error and request.type == BY_NAME["UNSUBSCRIBE"].number:
@@ -147,38 +149,36 @@ class ConsumerSessions:
 
     def seek_request(self, facts: Facts) -> None:
         """Process a SEEK."""
-        consumer = self.consumer(facts, facts.command.get("pulsar.seek.consumer_id", -1))
-        values, number = facts.command, facts.frame.number
+        consumer, number = self.consumer(facts), facts.frame.number
         self._seeks[number] = consumer.stream, consumer.subscription
-        if "pulsar.seek.message_id.ledgerId" in values:
-            at = (values["pulsar.seek.message_id.ledgerId"], values.get("pulsar.seek.message_id.entryId", -1))
-            words = values.get("pulsar.seek.message_id.ack_set")
-            consumer.subscription.open_seeks[number] = (at, set_of(words) if words else NO_BITS)
-        else:
-            consumer.subscription.open_seeks[number] = None
+        target = facts.frame.command.seek.message_id
+        consumer.subscription.open_seeks[number] = (
+            (position(target), set_of(target.ack_set) if target.ack_set else NO_BITS)
+            if target.HasField("ledgerId")
+            else None
+        )
         consumer.subscription.record.seeks.add(facts.frame.time_ns, number)
 
     def last_message_id(self, facts: Facts) -> None:
         """Process GET_LAST_MESSAGE_ID_RESPONSE: the last position of the topic and the mark-delete position."""
-        peer, values = facts.peer, facts.command
+        peer, response = facts.peer, facts.frame.command.getLastMessageIdResponse
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
             return
-        place = "pulsar.getLastMessageIdResponse"
         subscription = consumer.subscription
-        last = values.get(f"{place}.last_message_id.ledgerId", -1), values.get(f"{place}.last_message_id.entryId", -1)
+        last, mark_delete = position(response.last_message_id), position(response.consumer_mark_delete_position)
         if min(last) >= 0:
             subscription.topic.grow(last, written=True)
-        ledger_id = values.get(f"{place}.consumer_mark_delete_position.ledgerId", -1)
-        if subscription.mark_delete is None and ledger_id >= 0:
-            subscription.mark_delete = (ledger_id, values.get(f"{place}.consumer_mark_delete_position.entryId", -1))
+        if subscription.mark_delete is None and mark_delete[0] >= 0:
+            subscription.mark_delete = mark_delete
             subscription.read_position = max(subscription.read_position, subscription.mark_delete)
             subscription.advance()
 
     def close(self, facts: Facts) -> None:
         """Process CLOSE_CONSUMER from either side."""
         frame = facts.frame
-        consumer = self.find(frame.stream.number, facts.command.get("pulsar.close_consumer.consumer_id", -1))
+        close = frame.command.close_consumer
+        consumer = self.find(frame.stream.number, close.consumer_id) if close.HasField("consumer_id") else None
         if consumer is None:
             return
         if not frame.from_client and not consumer.subscription.open_seeks:
@@ -191,12 +191,11 @@ class ConsumerSessions:
 
     def active_change(self, facts: Facts) -> None:
         """Process ACTIVE_CONSUMER_CHANGE."""
-        frame, values = facts.frame, facts.command
-        peer = facts.peer
+        frame, peer = facts.frame, facts.peer
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
             return
-        record, now = consumer.record, values.get("pulsar.active_consumer_change.is_active", False)
+        record, now = consumer.record, frame.command.active_consumer_change.is_active
         record.active, record.active_frame, record.active_ns = now, frame.number, frame.time_ns
         subscription = consumer.subscription
         if now:

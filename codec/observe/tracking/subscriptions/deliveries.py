@@ -17,6 +17,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -47,6 +48,7 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.observe.tracking.subscriptions.transaction_end import end_by_delivery
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import find_unpositioned, new_life
 from pcli.codec.wire.bits import left_of, set_of
+from pcli.codec.wire.message_id import position
 
 __all__ = ["RACE_NS", "deliver"]
 
@@ -64,20 +66,16 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     """Process a MESSAGE for a consumer."""
     frame, record, subscription = facts.frame, consumer.record, consumer.subscription
     now, number = frame.time_ns, frame.number
-    hot, words = facts.hot, None
-    if hot is not None:
-        _, place, entry, partition, redeliveries = hot
-    else:
-        place, entry, partition, redeliveries, words = _slow(facts)
-    at = (place, entry)
+    message = frame.command.message
+    at, words = position(message.message_id), message.ack_set
     topic = subscription.topic
-    if subscription.unidentified and place in lifecycles.owners:
-        topic = lifecycles.move_to_topic(subscription, lifecycles.owners[place])
+    if subscription.unidentified and at[0] in lifecycles.owners:
+        topic = lifecycles.move_to_topic(subscription, lifecycles.owners[at[0]])
     lifecycle = topic.lifecycles.get(at) if topic.record.persistent else find_unpositioned(topic, facts)
     if lifecycle is None:
         lifecycle = lifecycles.reopen(topic, at)
     if lifecycle is None:
-        lifecycle = new_life(lifecycles, topic, at, partition, facts)
+        lifecycle = new_life(lifecycles, topic, at, message.message_id.partition, facts)
     if topic.uncommitted and subscription.record.name not in lifecycle.deliveries:
         end_by_delivery(topic, at, now, number)
     messages = size = lifecycle.messages
@@ -86,7 +84,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     partial = words or subscription.ack_sets or subscription.pending_sets
     acked = bool(partial or at in subscription.ack_frames) and _update_ack_set(consumer, at, lifecycle, words, now)
     _count(consumer, frame, messages, size)
-    delivery = Delivery(record, number, now, frame.stream.number, max(redeliveries, 0), messages)
+    delivery = Delivery(record, number, now, frame.stream.number, message.redelivery_count, messages)
     if now - subscription.last_ns > SILENCE_NS:
         end_silence(subscription, record, lifecycle, now, number)
     subscription.last_ns = record.last_message_ns = now
@@ -94,8 +92,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     if record.index_acks:
         record.index_acks.pop(at, None)
     first = _add_delivery(subscription, at, lifecycle, delivery)
-    outdated = hot is None and facts.command.get("pulsar.message.consumer_epoch", -1) < consumer.epoch[0]
-    if outdated:
+    if message.HasField("consumer_epoch") and message.consumer_epoch < consumer.epoch[0]:
         delivery.taken = ("rewind", consumer.epoch[1])
     elif topic.record.persistent:
         _add_pending(subscription, at, lifecycle, delivery, facts, first=first, acked=acked)
@@ -108,7 +105,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
 
 
 def _update_ack_set(
-    consumer: AttachedConsumer, at: Position, lifecycle: Lifecycle, words: list[int] | None, now_ns: int
+    consumer: AttachedConsumer, at: Position, lifecycle: Lifecycle, words: Sequence[int], now_ns: int
 ) -> bool:
     """Set the unacknowledged messages of a batch to those in a MESSAGE, without those of later ACKs (rule 2).
 
@@ -351,15 +348,3 @@ def _undo_ack(
         back = acknowledged_by.acked_but_back.setdefault(delivery.why, Occurrences())
         messages = messages_in(lifecycle, delivery)
         back.add(delivery.time_ns, frame, delivery.frame, sample=f"{at[0]}:{at[1]}", count=messages)
-
-
-def _slow(facts: Facts) -> tuple[int, int, int, int, list[int] | None]:
-    values = facts.command
-    read = values.get
-    return (
-        read("pulsar.message.message_id.ledgerId", -1),
-        read("pulsar.message.message_id.entryId", -1),
-        read("pulsar.message.message_id.partition", -1),
-        read("pulsar.message.redelivery_count", 0),
-        read("pulsar.message.ack_set"),
-    )

@@ -38,6 +38,7 @@ from pcli.codec.observe.tracking.subscriptions.index_acks import note_index_requ
 from pcli.codec.observe.tracking.subscriptions.message_counts import messages_in
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
+from pcli.codec.wire.message_id import position
 
 __all__ = [
     "ABORTED",
@@ -146,12 +147,13 @@ def take_back(
 def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
     """Process REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     record, subscription, frame = consumer.record, consumer.subscription, facts.frame
-    ids: list[dict[str, Any]] = facts.command.get(_IDS, [])
+    request = frame.command.redeliverUnacknowledgedMessages
+    ids = request.message_ids
     (record.asked_again if ids else record.asked_all).add(frame.time_ns, frame.number, count=max(1, len(ids)))
     record.blocked.end(frame.time_ns, frame.number)
     if not ids:
         _note_age(record, subscription, frame.time_ns)
-    wanted = [(one.get("ledgerId", -1), one.get("entryId", -1)) for one in ids]
+    wanted = [position(one) for one in ids]
     if ids and (subscription.individual or subscription.unidentified):
         _redeliver_ids(consumer, wanted, frame)
         return
@@ -161,8 +163,8 @@ def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
         if at in subscription.pending_acks:
             subscription.pending_acks[at].again = (frame.number, frame.time_ns)
     if not subscription.individual:
-        epoch = facts.command.get("pulsar.redeliverUnacknowledgedMessages.consumer_epoch", -1)
-        consumer.epoch = max(consumer.epoch, (epoch, frame.number))
+        if request.HasField("consumer_epoch"):
+            consumer.epoch = max(consumer.epoch, (request.consumer_epoch, frame.number))
         take_all_back(subscription, "rewind", frame.time_ns, frame.number)
         return
     for at, delivery in subscription.pending_acks.items():

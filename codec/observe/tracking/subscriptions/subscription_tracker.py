@@ -42,6 +42,7 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.subscriptions.transaction_end import TransactionEnd
+from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["SubscriptionTracker"]
@@ -166,21 +167,17 @@ class SubscriptionTracker:
     # -- commands processed here
 
     def _flow(self, facts: Facts) -> None:
-        hot, frame = facts.hot, facts.frame
-        if hot is not None:
-            consumer_id, permits = hot
-        else:
-            consumer_id = facts.command.get("pulsar.flow.consumer_id", -1)
-            permits = facts.command.get("pulsar.flow.messagePermits", 0)
-        if facts.peer is None and consumer_id < 0:
-            return
-        consumer = self._sessions.consumer(facts, consumer_id)
+        frame = facts.frame
+        flow = frame.command.flow
+        if facts.peer is None and not flow.HasField("consumer_id"):
+            return  # truncated
+        consumer = self._sessions.consumer(facts)
         if not consumer.ended:
             record, subscription = consumer.record, consumer.subscription
             unacked = record.unacked if subscription.individual and subscription.topic.record.persistent else -1
             if record.session is not None and record.asked_all.last_ns >= record.session.began_ns:
                 unacked = -1  # messages that the broker took back may still be in the client's queue
-            permit_ledger.flow(record.permits, permits, frame.time_ns, frame.number, unacked)
+            permit_ledger.flow(record.permits, flow.messagePermits, frame.time_ns, frame.number, unacked)
             if record.permits.able_ns == frame.time_ns and unacked > 0:
                 permits_granted(consumer)
 
@@ -188,20 +185,14 @@ class SubscriptionTracker:
         peer = facts.peer
         consumer = peer.record if isinstance(peer, Consumer) else None
         if consumer is None or not consumer.ready:
-            hot = facts.hot
-            consumer = self._sessions.consumer(
-                facts, hot[0] if hot is not None else facts.command.get("pulsar.message.consumer_id", -1)
-            )
+            consumer = self._sessions.consumer(facts)
         deliver(self.lifecycles, consumer, facts)
 
     def _ack(self, facts: Facts) -> None:
         peer = facts.peer
         consumer = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
-            hot = facts.hot
-            consumer = self._sessions.consumer(
-                facts, hot[0] if hot is not None else facts.command.get("pulsar.ack.consumer_id", -1)
-            )
+            consumer = self._sessions.consumer(facts)
         if not consumer.ready:
             return  # closed, or SUBSCRIBE has no response yet: the broker ignores the ACK
         now = facts.frame.time_ns
@@ -213,8 +204,7 @@ class SubscriptionTracker:
             consumer.able_entries_out = consumer.subscription.record.entries_out
 
     def _redeliver(self, facts: Facts) -> None:
-        consumer_id = facts.command.get("pulsar.redeliverUnacknowledgedMessages.consumer_id", -1)
-        consumer = self._sessions.consumer(facts, consumer_id)
+        consumer = self._sessions.consumer(facts)
         if not consumer.ended:
             may_be_blocked(consumer, facts.frame.time_ns)
             redeliver(consumer, facts)
@@ -226,7 +216,7 @@ class SubscriptionTracker:
             dead_letter(self.lifecycles, facts)
 
     def _on_producer(self, facts: Facts) -> None:
-        name = facts.command.get("pulsar.producer.initial_subscription_name", "")
+        name = as_text(facts.frame.command.producer.initial_subscription_name)
         if name:
             self._initial[facts.frame.number] = name
 

@@ -12,7 +12,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
@@ -21,6 +21,7 @@ from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import end_transa
 from pcli.codec.observe.tracking.subscriptions.message_counts import count_aborted
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
+from pcli.codec.proto import pb
 
 __all__ = ["TransactionEnd", "end_by_delivery"]
 
@@ -34,16 +35,14 @@ class TransactionEnd:
     def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
         self._lifecycles = lifecycles
         self._acks = acks
-        self._requests: BoundedDict[tuple[int, int], tuple[_Txn, bool, str, str]] = BoundedDict(_MAX_REQUESTS)
+        self._requests: BoundedDict[int, tuple[_Txn, bool]] = BoundedDict(_MAX_REQUESTS)
+        """The transaction of each open request by frame number, and whether it commits."""
 
     def request(self, facts: Facts) -> None:
         """Process END_TXN, END_TXN_ON_PARTITION or END_TXN_ON_SUBSCRIPTION."""
-        values = facts.command
-        words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in values.items()}
-        txn = (words.get("txnid_most_bits", 0), words.get("txnid_least_bits", 0))
-        commit = words.get("txn_action") == "COMMIT"
-        key = (facts.frame.stream.number, words.get("request_id", -1))
-        self._requests[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
+        body = facts.frame.body
+        txn, commit = (body.txnid_most_bits, body.txnid_least_bits), body.txn_action == pb.COMMIT
+        self._requests[facts.frame.number] = txn, commit
         for topic in self._lifecycles.topics.values() if not commit else ():
             for subscription in topic.subscriptions.values():
                 if txn in subscription.transaction_acks:
@@ -51,12 +50,11 @@ class TransactionEnd:
 
     def response(self, facts: Facts) -> None:
         """Process the response to one of these commands."""
-        words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in facts.command.items()}
-        request = self._requests.pop((facts.frame.stream.number, words.get("request_id", -1)), None)
-        if request is None or words.get("error"):
+        request, known = facts.request, self._requests.pop(facts.request_number, None)
+        if request is None or known is None or facts.error[0]:
             return
-        txn, commit, name, subscription_name = request
-        topics = [self._lifecycles.topic(name)] if name else list(self._lifecycles.topics.values())
+        (txn, commit), name, subscription_name = known, request.topic, request.subscription
+        topics = [self._lifecycles.topic(str(name))] if name else list(self._lifecycles.topics.values())
         now, number = facts.frame.time_ns, facts.frame.number
         for topic in topics:
             if not subscription_name and txn in topic.uncommitted:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pcli.codec.proto import pb
 
+A1, A2, A3, A4 = (f"persistent://public/default/a{number}" for number in range(1, 5))
+
 
 def watch(hash_="00000000", on=0):
     return pb.CommandWatchTopicList(
@@ -30,40 +32,40 @@ def test_nothing_changed(wire):
 
 def test_topics_created_without_a_watcher(wire, say):
     wire.hello()
-    wire.client(say("Subscribe", topic="a1"))
+    wire.client(say("Subscribe", topic=A1))
     wire.client(watch())
-    wire.broker(listed("a1", "a2"))
+    wire.broker(listed(A1, A2))
     record = wire.connection()
-    assert (record.watch_gaps.frames, record.watch_gaps.sample) == ([4, 5], "a1, a2")
-    assert record.watch_missed == {"a2": (5, 5_000_000)}
+    assert (record.watch_gaps.frames, record.watch_gaps.sample) == ([4, 5], f"{A1}, {A2}")
+    assert record.watch_missed == {A2: (5, 5_000_000)}
     wire.hello(on=1)
-    wire.client(say("Subscribe", topic="a2"), on=1)
+    wire.client(say("Subscribe", topic=A2), on=1)
     assert record.watch_missed == {}
 
 
 def test_a_subscription_of_another_client_does_not_count(wire, say):
     wire.hello()
     wire.client(watch())
-    wire.broker(listed("a2"))
+    wire.broker(listed(A2))
     wire.open(1, client=("10.0.0.9", 40_000))
     wire.hello(on=1)
-    wire.client(say("Subscribe", topic="a2"), on=1)
-    assert list(wire.connection().watch_missed) == ["a2"]
+    wire.client(say("Subscribe", topic=A2), on=1)
+    assert list(wire.connection().watch_missed) == [A2]
 
 
 def test_updates_and_deletions(wire):
     wire.hello()
     wire.client(watch("11111111"))
     wire.broker(listed())
-    wire.broker(update("a3", "a4"))
-    wire.broker(update(deleted=["a3"]))
-    assert list(wire.connection().watch_missed) == ["a4"]
+    wire.broker(update(A3, A4))
+    wire.broker(update(deleted=[A3]))
+    assert list(wire.connection().watch_missed) == [A4]
 
 
 def test_a_closed_watcher(wire):
     wire.hello()
     wire.client(watch())
-    wire.broker(listed("a2"))
+    wire.broker(listed(A2))
     wire.client(pb.CommandWatchTopicListClose(request_id=6, watcher_id=1))
     record = wire.connection()
     assert (record.watchers, record.watch_missed) == ({}, {})
