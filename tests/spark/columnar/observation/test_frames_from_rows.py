@@ -34,7 +34,7 @@ def known(facts):
     peer = facts.peer
     about = None if peer is None else (peer.id, peer.topic, peer.name, peer.system)
     request = None if facts.request is None else facts.request.number
-    return facts.hot, about, request, facts.request_number, facts.latency_ns, facts.system
+    return facts.frame.command, about, request, facts.request_number, facts.latency_ns, facts.system
 
 
 def walked(facts):
