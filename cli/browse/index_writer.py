@@ -32,7 +32,8 @@ from pcli.cli.browse.frame_index import (
 )
 from pcli.cli.browse.packet_positions import PacketPositions, Part
 from pcli.codec.observe.observer_state import Consumer, Producer
-from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.frame import SEND
 from pcli.codec.wire.message_id import position
 
 if TYPE_CHECKING:
@@ -182,7 +183,10 @@ def _message_id(facts: Facts) -> tuple[int, int, bool]:
         [one] = command.ack.message_id
         if not one.ack_set:
             return *position(one), command.ack.ack_type == command.ack.Cumulative
-    return (SEVERAL_IDS if number == _ACK else NO_ID), 0, False
+    row = COMMANDS.get(number)
+    if row is None or "message_id" not in row.ids or (number == SEND and not command.send.HasField("message_id")):
+        return NO_ID, 0, False
+    return SEVERAL_IDS, 0, False
 
 
 def _push_extra(frame: CapturedFrame, parts: list[Part]) -> bytes:

@@ -53,7 +53,7 @@ def test_every_frame_of_the_corpus(recordings, rows_of_items):
             assert [getattr(one.parts, part) for part in PARTS] == [getattr(frame.parts, part) for part in PARTS], name
             mine, theirs = one_way.see(one), other.see(frame)
             assert known(mine) == known(theirs), name
-            if mine.hot is None or seen % 8 == 0:  # parsing all fields is slow
+            if seen % 8 == 0:  # parsing all fields is slow
                 assert walked(mine) == walked(theirs), name
             seen += 1
             cut += frame.missing > 0
