@@ -26,8 +26,6 @@ PLACE = pb.MessageIdData(ledgerId=12345, entryId=678)
 _u32 = Struct(">I").unpack_from
 
 SEND = push_frame(pb.CommandSend(producer_id=3, sequence_id=100_000), ENTRY)
-RECEIPT = push_frame(pb.CommandSendReceipt(producer_id=3, sequence_id=100_000, message_id=PLACE))
-MESSAGE = push_frame(pb.CommandMessage(consumer_id=3, message_id=PLACE), ENTRY)
 ACK = push_frame(pb.CommandAck(consumer_id=3, ack_type=0, message_id=[PLACE]))
 FLOW = push_frame(pb.CommandFlow(consumer_id=3, messagePermits=500))
 
@@ -45,18 +43,6 @@ def read_send() -> object:
     return send.producer_id, send.sequence_id, send.num_messages, send.highest_sequence_id
 
 
-def read_receipt() -> object:
-    receipt = command_of(RECEIPT).send_receipt
-    place = receipt.message_id
-    return receipt.producer_id, receipt.sequence_id, place.ledgerId, place.entryId, receipt.highest_sequence_id
-
-
-def read_message() -> object:
-    message = command_of(MESSAGE).message
-    place = message.message_id
-    return message.consumer_id, place.ledgerId, place.entryId, place.partition, message.redelivery_count
-
-
 def read_ack() -> object:
     ack = command_of(ACK).ack
     ids = [(one.ledgerId, one.entryId, one.partition, one.batch_index) for one in ack.message_id]
@@ -70,8 +56,6 @@ def read_flow() -> object:
 
 CASES: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
     ("read SEND", hot_read(hot.pull_send, SEND), read_send),
-    ("read SEND_RECEIPT", hot_read(hot.pull_send_receipt, RECEIPT), read_receipt),
-    ("read MESSAGE", hot_read(hot.pull_message, MESSAGE), read_message),
     ("read ACK", hot_read(hot.pull_ack, ACK), read_ack),
     ("read FLOW", hot_read(hot.pull_flow, FLOW), read_flow),
     (
@@ -125,7 +109,7 @@ def main() -> None:
     for name, fast, plain in CASES:
         ours, theirs = per_second(fast), per_second(plain)
         print(f"{name:20} {ours:12,.0f} {theirs:12,.0f} {ours / theirs:7.2f}")
-    stream = (SEND + RECEIPT + MESSAGE + ACK + FLOW) * 200
+    stream = (SEND + ACK + FLOW) * 200
 
     def cut() -> None:
         FrameReader().feed(stream)

@@ -1,4 +1,6 @@
-"""Fast readers and writers, without protobuf, for the five commands that make up most of the traffic.
+"""Fast readers and writers, without protobuf, for the commands that make up most of the traffic.
+
+The broker's readers take half of the time that protobuf's messages take there. Elsewhere protobuf is as fast.
 
 Rules of this file
 1. `pull_x` reads the command bytes (without the frame's two lengths) into a plain tuple of ints; `push_x` writes a
@@ -28,9 +30,7 @@ __all__ = [
     "pull_flow",
     "pull_ids",
     "pull_long",
-    "pull_message",
     "pull_send",
-    "pull_send_receipt",
     "push_ack",
     "push_flow",
     "push_message",
@@ -191,72 +191,6 @@ def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | 
     if producer < 0 or sequence < 0 or count > _INT32 or position != end:
         return None
     return producer, sequence, count, highest
-
-
-def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
-    """Return producer id, sequence id, ledger, entry and highest sequence id (-1 if unset) of a SEND_RECEIPT."""
-    try:
-        position = _body(data, start, end, _SEND_RECEIPT)
-        if position < 0:
-            return None
-        producer = sequence = highest = -1
-        found = None
-        while position < end:
-            tag = data[position]
-            value = data[position + 1]
-            position += 2
-            if value > 127:
-                value, position = pull_long(data, position, value)
-            if tag == 8:
-                producer = value
-            elif tag == 16:
-                sequence = value
-            elif tag == 26 and found is None:
-                found = _message_id(data, position, position + value)
-                if found is None:
-                    return None
-                position += value
-            elif tag == 32:
-                highest = value
-            else:
-                return None
-    except IndexError:
-        return None
-    if found is None or found[2] != -1 or found[3] != -1 or producer < 0 or sequence < 0 or position != end:
-        return None
-    return producer, sequence, found[0], found[1], highest
-
-
-def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
-    """Return consumer id, ledger, entry, partition and redelivery count (the last two -1 if unset) of a MESSAGE."""
-    try:
-        position = _body(data, start, end, _MESSAGE)
-        if position < 0:
-            return None
-        consumer = redeliveries = -1
-        found = None
-        while position < end:
-            tag = data[position]
-            value = data[position + 1]
-            position += 2
-            if value > 127:
-                value, position = pull_long(data, position, value)
-            if tag == 8:
-                consumer = value
-            elif tag == 18 and found is None:
-                found = _message_id(data, position, position + value)
-                if found is None:
-                    return None
-                position += value
-            elif tag == 24:
-                redeliveries = value
-            else:
-                return None
-    except IndexError:
-        return None
-    if found is None or found[3] != -1 or consumer < 0 or redeliveries > _UINT32 or position != end:
-        return None
-    return consumer, found[0], found[1], found[2], redeliveries
 
 
 def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[int, int, int, int]], int] | None:

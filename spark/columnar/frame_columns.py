@@ -102,10 +102,9 @@ class Frames:
     size: Longs
     """Bytes of the whole frame, including its length prefix, according to that prefix."""
     complete: Bools
-    """Whether the columns below contain the whole command: SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW as `wire.hot`
-    reads them, including transactions, several ids, ack sets and epochs; ACK_RESPONSE without an error; PING, PONG.
-    False for other types and for commands with further fields (is_chunk); the columns then contain the fields that they
-    can represent."""
+    """Whether the columns below contain the whole command: SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW, including
+    transactions, several ids, ack sets and epochs; ACK_RESPONSE without an error; PING, PONG. False for other types and
+    for commands with further fields (is_chunk); the columns then contain the fields that they can represent."""
     owner: Longs
     """producer_id of SEND, SEND_RECEIPT, SEND_ERROR; consumer_id of MESSAGE, ACK, FLOW, ACK_RESPONSE,
     REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, whichever of the two ids the command contains."""
