@@ -116,7 +116,7 @@ def main() -> None:
 
     global FRAMES
     FRAMES = 20
-    print(f"{'cut a stream':20} {per_second(cut) * 1000:12,.0f}")
+    print(f"{'cut a stream':20} {per_second(cut) * 600:12,.0f}")
 
 
 if __name__ == "__main__":

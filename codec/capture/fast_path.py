@@ -45,7 +45,7 @@ class Reader:
         self.unread = UnreadPackets()
         """The packets of the current file that cannot be decoded."""
 
-    def packets(self, data: bytes, records: list[Record]) -> None:
+    def packets(self, data: bytes, records: list[Record]) -> None:  # noqa: C901  (a call per packet is slower)
         """Process all packets of a window."""
         tcp = self.tcp
         table = tcp.table

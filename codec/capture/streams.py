@@ -103,12 +103,8 @@ class TcpReassembly:
             self._update_gap(peer, packet)
             connection.paused = connection.paused or peer.deadline >= 0
             offset = self._data(direction, segment, offset, packet, time_ns)
-        if flags & (FIN | RST) and direction.fin < 0 and peer.fin < 0:
-            connection.ended = (direction, packet, time_ns, flags)
-        if flags & FIN and direction.fin < 0:
-            direction.fin, direction.fin_packet = offset + size, packet
-        if flags & RST:
-            direction.fin = direction.offset if direction.fin < 0 else direction.fin
+        if flags & (FIN | RST):
+            _note_end(direction, flags, offset + size, packet, time_ns)
         self._advance(connection, packet)
         if flags & RST or (self._over(direction) and self._over(peer)):
             self._close(connection, packet)
@@ -449,6 +445,16 @@ def _note_resent(direction: Direction, seq: int, size: int, time_ns: int) -> Non
         acknowledged = acknowledged or before.acknowledged
     first_ns = before.first_ns if before is not None and same else time_ns
     direction.resent = Retransmission(seq, size, first_ns, time_ns, acknowledged)
+
+
+def _note_end(direction: Direction, flags: int, end: int, packet: int, time_ns: int) -> None:
+    """Record a FIN or RST; ``end`` is the offset after the segment."""
+    if direction.fin < 0 and direction.peer.fin < 0:
+        direction.connection.ended = (direction, packet, time_ns, flags)
+    if flags & FIN and direction.fin < 0:
+        direction.fin, direction.fin_packet = end, packet
+    if flags & RST:
+        direction.fin = direction.offset if direction.fin < 0 else direction.fin
 
 
 def _begin(direction: Direction, base: int) -> None:

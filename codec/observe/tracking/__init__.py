@@ -5,6 +5,6 @@
 - message_timeline.py: the lifecycle of a message as steps; lifecycle_filter.py: which lifecycles `trace` prints
 """
 
-from pcli.codec.observe.tracking.tracker import Tracker, process_events, take_in
+from pcli.codec.observe.tracking.tracker import Tracker, process_events
 
-__all__ = ["Tracker", "process_events", "take_in"]
+__all__ = ["Tracker", "process_events"]

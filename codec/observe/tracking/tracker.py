@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
-from warnings import warn
 
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.observe.observer import Observer
@@ -24,7 +23,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["EventSink", "Tracker", "process_events", "take_in"]
+__all__ = ["EventSink", "Tracker", "process_events"]
 
 Done = Callable[[str, Any], None]
 """A function that receives the name of a group and a record."""
@@ -146,9 +145,3 @@ def process_events(events: Iterable[CapturedFrame | Note | StreamEnd], sink: Eve
         else:
             sink.note(item)
     sink.finish()
-
-
-def take_in(events: Iterable[CapturedFrame | Note | StreamEnd], sink: EventSink) -> None:
-    """Deprecated name of `process_events`, kept for one version."""
-    warn("take_in is deprecated: use process_events", DeprecationWarning, stacklevel=2)
-    process_events(events, sink)

@@ -315,14 +315,18 @@ class ConsumerSessions:
         if survived_close(subscription.topic, session):
             not_unloaded(subscription.topic)
         if not subscription.attached:
-            subscription.ambiguous_acks = False
-            if subscription.mark_delete is not None:
-                subscription.read_position = subscription.mark_delete
-            if not record.durable and subscription.topic.record.name:
-                if subscription.open_seeks:
-                    subscription.base = subscription.record.delivered
-                else:
-                    self._remove_subscription(subscription)
+            self._leave_empty(subscription, durable=record.durable)
+
+    def _leave_empty(self, subscription: SubscriptionState, *, durable: bool) -> None:
+        """Process the end of the last consumer of a subscription."""
+        subscription.ambiguous_acks = False
+        if subscription.mark_delete is not None:
+            subscription.read_position = subscription.mark_delete
+        if not durable and subscription.topic.record.name:
+            if subscription.open_seeks:
+                subscription.base = subscription.record.delivered
+            else:
+                self._remove_subscription(subscription)
 
     def _unsubscribe(self, subscription: SubscriptionState, frame: int) -> None:
         """Remove a subscription after the response to an UNSUBSCRIBE."""

@@ -17,7 +17,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final
 
@@ -212,24 +212,8 @@ def _add_pending(
         before.taken = before.taken if before.taken[0] else ("twice", 0)
     elif subscription.pending_acks and subscription.sorted and at < next(reversed(subscription.pending_acks)):
         subscription.sorted = False
-    if before is None:
-        done = subscription.ack_frames.pop(at, 0)
-        if (
-            at <= subscription.highest
-            and first
-            and not lifecycle.sent_frame
-            and at >= subscription.lowest
-            and done <= subscription.reset[0]
-        ):
-            record_redelivery_after_reset(subscription, at, lifecycle, delivery)
-            count_redelivery(subscription, lifecycle, delivery, counted_first=True)
-        elif first and done and not lifecycle.sent_frame:
-            count_redelivery(subscription, lifecycle, delivery, counted_first=True)
-        if done or subscription.is_acked(at):
-            if acked:
-                subscription.note_done(at, done)
-                return
-            _undo_ack(subscription, at, lifecycle, delivery, done)
+    if before is None and _is_done(subscription, at, lifecycle, delivery, first=first, acked=acked):
+        return
     if at < subscription.lowest:
         subscription.lowest = at
     subscription.pending_acks[at] = delivery
@@ -239,15 +223,47 @@ def _add_pending(
         delivery.consumer.unacked += messages
         subscription.record.unacked += messages
         if lifecycle.key and subscription.record.type == "Key_Shared":
-            if subscription.keys is None:
-                subscription.keys = KeyOrder(subscription.record)
-            subscription.record.hash_waits.end(delivery.time_ns, delivery.frame)
-            if first:
-                subscription.keys.waited(lifecycle, delivery)
-            subscription.keys.delivered(lifecycle.key, at, delivery, facts.frame, first=first)
-            if first and lifecycle.batch and facts.opened is not None:
-                subscription.keys.batch_delivered(facts.opened.messages, delivery)
+            _add_to_key(subscription, at, lifecycle, delivery, facts, first=first)
     _advance_read_position(subscription, at, delivery)
+
+
+def _is_done(
+    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery, *, first: bool, acked: bool
+) -> bool:
+    """Process earlier ACKs of an entry that no consumer holds; return whether they acknowledge the whole entry."""
+    done = subscription.ack_frames.pop(at, 0)
+    unseen = first and not lifecycle.sent_frame
+    if unseen and subscription.lowest <= at <= subscription.highest and done <= subscription.reset[0]:
+        record_redelivery_after_reset(subscription, at, lifecycle, delivery)
+        count_redelivery(subscription, lifecycle, delivery, counted_first=True)
+    elif unseen and done:
+        count_redelivery(subscription, lifecycle, delivery, counted_first=True)
+    if done or subscription.is_acked(at):
+        if acked:
+            subscription.note_done(at, done)
+            return True
+        _undo_ack(subscription, at, lifecycle, delivery, done)
+    return False
+
+
+def _add_to_key(
+    subscription: SubscriptionState,
+    at: Position,
+    lifecycle: Lifecycle,
+    delivery: Delivery,
+    facts: Facts,
+    *,
+    first: bool,
+) -> None:
+    """Add an entry to its key, and to the other keys of a batch."""
+    if subscription.keys is None:
+        subscription.keys = KeyOrder(subscription.record)
+    subscription.record.hash_waits.end(delivery.time_ns, delivery.frame)
+    if first:
+        subscription.keys.waited(lifecycle, delivery)
+    subscription.keys.delivered(lifecycle.key, at, delivery, facts.frame, first=first)
+    if first and lifecycle.batch and facts.opened is not None:
+        subscription.keys.batch_delivered(facts.opened.messages, delivery)
 
 
 def _advance_read_position(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
@@ -285,26 +301,25 @@ def _advance_read_position(subscription: SubscriptionState, at: Position, delive
     ahead = subscription.ahead(at) if gap else ()
     subscription.read_position = at
     if ahead:
-        everything = (
-            not subscription.individual or (subscription.rewound and subscription.in_order)
-        ) and not subscription.selective
-        for place in ahead:
-            lifecycle = topic.lifecycles.get(place)
-            if (
-                lifecycle is not None
-                and subscription.individual
-                and place > subscription.rewound_from
-                and _may_wait(lifecycle)
-            ):
-                continue
-            known = subscription.pending_acks.get(place)
-            if everything or (known is None and (place <= subscription.rewound_from or subscription.skips(place))):
-                if known is not None and not known.held:
-                    del subscription.pending_acks[place]
-                if not subscription.is_acked(place):
-                    count_passed_over(subscription, place, delivery)
-                subscription.ack(place)
+        _pass_over(subscription, ahead, delivery)
     subscription.rewound = False
+
+
+def _pass_over(subscription: SubscriptionState, ahead: Iterable[Position], delivery: Delivery) -> None:
+    """Acknowledge the entries before a delivery that the dispatcher has skipped."""
+    in_order = not subscription.individual or (subscription.rewound and subscription.in_order)
+    everything = in_order and not subscription.selective
+    for place in ahead:
+        lifecycle, again = subscription.topic.lifecycles.get(place), place <= subscription.rewound_from
+        if lifecycle is not None and subscription.individual and not again and _may_wait(lifecycle):
+            continue
+        known = subscription.pending_acks.get(place)
+        if everything or (known is None and (again or subscription.skips(place))):
+            if known is not None and not known.held:
+                del subscription.pending_acks[place]
+            if not subscription.is_acked(place):
+                count_passed_over(subscription, place, delivery)
+            subscription.ack(place)
 
 
 def _oldest(subscription: SubscriptionState, at: Position) -> Position:
