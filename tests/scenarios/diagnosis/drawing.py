@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from random import Random
 
+from scenarios.diagnosis.networks import Route
 from scenarios.diagnosis.partial_captures import PARTS
 from scenarios.diagnosis.plan import CLIENTS, Plan, Recipe, Track
 from scenarios.diagnosis.recipes import RECIPES
@@ -13,7 +14,7 @@ from scenarios.diagnosis.traffic import healthy
 
 __all__ = ["plan_of_seed", "recipes_for"]
 
-_NEAR, _SECOND, _OPEN, _PARTIAL = 0.35, 0.3, 0.5, 0.08
+_NEAR, _SECOND, _OPEN, _PARTIAL, _TRANSLATED = 0.35, 0.3, 0.5, 0.08, 0.08
 
 _SHARES = {"python": 6, "java": 2, "go": 2}
 """How often the applications use each client, relatively."""
@@ -86,6 +87,10 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
     if random.random() < _PARTIAL:
         plan.part = random.choice(PARTS)
         names.append(f"capture: {plan.part}")
+    translated = random.random() < _TRANSLATED and any(one.network for one in recipes)
+    if translated and not any(track.route or "raw" in track.features for track in tracks):
+        tracks[0].route = Route("any", *random.choice([(True, False), (False, True), (True, True)]))
+        names.append("translated addresses")
     if not plan.ends_open:
         for track in plan.tracks:
             track.features.add("close")

@@ -43,14 +43,20 @@ def entries_after_cursor(subscription: SubscriptionState) -> int:
 
 def shared_with_unidentified(subscription: SubscriptionState) -> str:
     """Return why a consumer outside the capture may affect a subscription's counts; empty if none can."""
-    others = subscription.topic.subscriptions.values()
-    if (
-        subscription.unidentified
-        or subscription.record.type == "Exclusive"
-        or not any(one.unidentified and one.record.entries_out for one in others)
-    ):
+    if subscription.unidentified:
+        return ""
+    others = (one for one in subscription.topic.subscriptions.values() if one.unidentified and one.record.entries_out)
+    if subscription.record.type == "Exclusive":  # another consumer can only have left before
+        others = (one for one in others if not one.attached and _left_ns(one) <= subscription.since_ns)
+    if next(iter(others), None) is None:
         return ""
     return "a consumer whose SUBSCRIBE is not in the capture receives messages of this topic"
+
+
+def _left_ns(subscription: SubscriptionState) -> int:
+    """Return the time in ns at which the last consumer of a subscription left."""
+    sessions = (one.session for one in subscription.record.consumers.values())
+    return max((one.ended_ns for one in sessions if one is not None), default=-1)
 
 
 def _drained(subscription: SubscriptionState, now_ns: int) -> bool:

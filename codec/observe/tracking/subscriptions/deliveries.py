@@ -183,7 +183,7 @@ def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Life
         lifecycle.deliveries[subscription.record.name] = [delivery]
         count_first(subscription, lifecycle, delivery)
         return True
-    earlier = past if not lifecycle.chunks else [one for one in past if one.chunk == delivery.chunk]
+    earlier = past if not lifecycle.chunks else _earlier_of_chunk(subscription, at, lifecycle, delivery)
     if earlier:
         count_redelivery(subscription, lifecycle, delivery)
         record_redelivery(subscription, at, lifecycle, earlier, delivery)
@@ -191,6 +191,18 @@ def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Life
         count_first(subscription, lifecycle, delivery)
     past.append(delivery)
     return False
+
+
+def _earlier_of_chunk(
+    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery
+) -> list[Delivery]:
+    """Return the earlier deliveries of the same entry. A resend stores a chunk a second time, as another entry."""
+    pending = subscription.pending_acks.get(at)
+    if pending is not None:
+        return [pending]
+    earlier = [one for one in lifecycle.deliveries[subscription.record.name] if one.chunk == delivery.chunk]
+    entries = sum(chunk == delivery.chunk for chunk, *_ in lifecycle.chunks)
+    return earlier if len(earlier) >= entries else []
 
 
 def _add_pending(

@@ -105,6 +105,7 @@ def interrupted_chunks(track: Track) -> None:
     if track.near:
         track.sleep(0.3)
         track.rest("PUT", topic, "unload")
+        track.sleep(1)  # the producer connects again
     else:
         track.fault(f"pulsar.type == 'SEND_RECEIPT' and pulsar.topic == '{topic}'", "close", times=1)
         track.features.add("cut")

@@ -23,8 +23,8 @@ def reordered_receipts(track: Track) -> None:
     if track.near:
         sequences = [number - 10 * (number >= 30) for number in range(count)]
         track.do("maker", "send", producer="maker", count=count, sequences=sequences)
-        track.features.add("refused")  # the broker refuses duplicates of messages that are not stored yet
-        track.allowed |= {"resend-refused", "sequence-gap"}
+        track.features |= {"refused", "cut"}  # the broker refuses duplicates of messages that are not stored yet
+        track.allowed |= {"resend-refused", "sequence-gap", "producer-refused", "producer-stuck"}
         return
     track.do("maker", "send", producer="maker", count=5, one_by_one=True)
     track.fault(_on("SEND_RECEIPT", topic), "drop" if missing else "reorder", times=1)

@@ -228,6 +228,24 @@ def test_an_unidentified_consumer_makes_a_subscription_unknown(producing: Any) -
     assert found["alone"]["msgOutCounter"] == 0
 
 
+def test_an_exclusive_consumer_may_have_been_unidentified_before(producing: Any) -> None:
+    """A consumer that began before the capture subscribes again after a seek."""
+    producing.opens()
+    producing.sends(0)
+    producing.receipt(0)
+    message = pb.CommandMessage(consumer_id=5)
+    message.message_id.ledgerId, message.message_id.entryId = 7, 0
+    producing.broker(message, stream=1)
+    kind = pb.CommandSubscribe.Exclusive
+    producing.client(
+        pb.CommandSubscribe(topic=TOPIC, subscription="alone", subType=kind, consumer_id=5, request_id=9), stream=1
+    )
+    producing.broker(pb.CommandSuccess(request_id=9), stream=1)
+    found = figures(producing.tracker.subscriptions, producing.conversation.now)[TOPIC]["subscriptions"]
+    assert found["alone"]["msgOutCounter"] is None
+    assert "SUBSCRIBE" in found["alone"]["unknown"]["msgOutCounter"]
+
+
 def test_one_direction_of_a_producer_makes_the_counters_unknown(producing: Any) -> None:
     producing.opens()
     producing.sends(0)

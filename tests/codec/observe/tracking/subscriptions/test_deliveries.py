@@ -346,6 +346,30 @@ def test_a_receipt_after_the_last_ack(make_scene: Any, batch: int, chunked: bool
     assert 0 < life.sent_frame < life.receipt_frame
 
 
+@pytest.mark.parametrize("redelivered", [False, True])
+def test_chunks_that_a_resend_stored_twice_are_no_redeliveries(
+    make_scene: Any, subscription: Any, redelivered: bool
+) -> None:
+    """The consumer opens after the receipts of the resend; those of the first SENDs are lost with the connection."""
+    play = make_scene()
+    fault = play.fault("drop on pulsar.type == 'SEND_RECEIPT'")
+    fields = {"uuid": "u", "num_chunks_from_msg": 2, "total_chunk_msg_size": 2}
+    for _ in range(2):
+        source = play.actor()
+        source.producer()
+        for chunk in (0, 1):
+            source.publish(0, chunk_id=chunk, **fields)
+        source.cut(reset=True)
+        play.faults.remove(fault)
+    client = play.actor()
+    client.subscribe(kind="Shared", initialPosition="Earliest")
+    client.flow(10)
+    if redelivered:
+        client.redeliver(*(one.message_id for one in client.messages))
+    again = subscription(play).record.again
+    assert {why: one.count for why, one in again.items()} == ({"nack": 2} if redelivered else {})
+
+
 def test_a_second_producer_of_the_same_name_uses_a_sequence_id_again_on_a_non_persistent_topic(make_scene: Any) -> None:
     """The MESSAGE precedes the receipt of its SEND."""
     topic, play = "non-persistent://public/default/t", make_scene()
