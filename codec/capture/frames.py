@@ -102,7 +102,7 @@ class CapturedFrame(Frame):
         # This repeats Frame.__init__, to avoid a call.
         self.data = data
         self.type = type
-        self._command = self._metadata = self._entry = self._parts = None
+        self._body = self._command = self._metadata = self._entry = self._parts = None
         self.number = number
         """Frame number across all inputs, from 1, in the order in which frames are completed."""
         self.packet = packet

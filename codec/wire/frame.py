@@ -110,12 +110,13 @@ class Frame:
     ``type`` is -1 if the command cannot be read.
     """
 
-    __slots__ = ("_command", "_entry", "_metadata", "_parts", "data", "type")
+    __slots__ = ("_body", "_command", "_entry", "_metadata", "_parts", "data", "type")
 
     def __init__(self, data: bytes, type: int) -> None:  # noqa: A002  (the word of the protocol)
         self.data = data
         self.type = type
         self._command: pb.BaseCommand | None = None
+        self._body: Any = None
         self._metadata: pb.MessageMetadata | None = None
         self._entry: pb.BrokerEntryMetadata | None = None
         self._parts: Parts | None = None
@@ -156,8 +157,10 @@ class Frame:
     @property
     def body(self) -> Any:
         """The message in the command, such as ``CommandFlow``; empty if missing, None if the type is unknown."""
-        row = COMMANDS.get(self.type)
-        return None if row is None else getattr(self.command, row.field)
+        if self._body is None:
+            row = COMMANDS.get(self.type)
+            self._body = None if row is None else getattr(self.command, row.field)
+        return self._body
 
     @property
     def metadata(self) -> pb.MessageMetadata | None:

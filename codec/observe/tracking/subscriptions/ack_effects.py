@@ -57,6 +57,9 @@ class TransactionAck(NamedTuple):
     before: int | None
     """The set of the entry in `pending_sets` before the ACK, if there was one."""
 
+_MAX_REDELIVERIES: Final = 16
+"""Maximum number of deliveries of an entry whose ACKs are counted; the time for more would be quadratic."""
+
 
 class AckEffects:
     """The effects of one ACK on a subscription."""
@@ -272,7 +275,7 @@ def _processed(lifecycle: Lifecycle | None, name: str, delivery: Delivery) -> De
     The first ACK belongs to the first delivery, even if the entry was redelivered in the meantime.
     """
     past = [] if lifecycle is None else lifecycle.deliveries.get(name, [])
-    if len(past) < 2:
+    if not 2 <= len(past) <= _MAX_REDELIVERIES:
         return delivery
     acks = sum(len(one.acks) for one in past)
     return past[acks] if acks < len(past) else delivery

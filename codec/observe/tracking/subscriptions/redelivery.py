@@ -371,10 +371,13 @@ def _acked(last: Delivery, before_ns: int = 1 << 63) -> bool:
 
 def _end_of_session(subscription: SubscriptionState, last: Delivery) -> tuple[str, int]:
     """Return why and in which frame the session of an acknowledged delivery ended; empty and 0 if it has not ended."""
-    for record, why, frame in subscription.session_ends:
-        if record is last.consumer and frame >= last.frame:
-            return why, frame
-    return "", 0
+    found = "", 0
+    for record, why, frame in reversed(subscription.session_ends):
+        if frame < last.frame:
+            break
+        if record is last.consumer:
+            found = why, frame
+    return found
 
 
 def record_redelivery_after_reset(
