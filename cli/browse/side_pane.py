@@ -18,8 +18,8 @@ from rich.text import Text
 from pcli.cli.browse.capture_report import CaptureReport
 from pcli.cli.browse.line_list import LineList
 from pcli.cli.browse.stored_frames import StoredFrames
+from pcli.cli.diagnosis.evidence_lines import FrameLines
 from pcli.cli.diagnosis.finding_output import FindingText, shown_text, wrapped
-from pcli.cli.diagnosis.frame_lines import FrameLines
 from pcli.cli.stats.keys import owned_ranges
 from pcli.codec.observe import Consumer, Facts
 from pcli.codec.observe.output.step_chart import step_chart

@@ -167,8 +167,8 @@ class _Contents:
                 on_end(event)
 
     def _findings(self) -> Iterator[tuple[str, str]]:
+        from pcli.cli.diagnosis.evidence_lines import FrameLines
         from pcli.cli.diagnosis.finding_output import FindingText, incidents_text, shown_json, summary
-        from pcli.cli.diagnosis.frame_lines import FrameLines
         from pcli.codec.observe.diagnosis import Diagnosis
 
         diagnosis, lines = Diagnosis(), FrameLines()

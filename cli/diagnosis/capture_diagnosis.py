@@ -20,6 +20,7 @@ from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import Exit, colored, ignoring_closed_stdout, say, text_width, write_bytes, write_line
 from pcli.cli.common.packet_numbers import PacketIndex
 from pcli.cli.diagnosis.broker_query import compare_with_broker, report_json, report_lines
+from pcli.cli.diagnosis.evidence_lines import FrameLines
 from pcli.cli.diagnosis.finding_output import (
     WIDTH,
     FindingText,
@@ -31,7 +32,6 @@ from pcli.cli.diagnosis.finding_output import (
     summary,
     wrapped,
 )
-from pcli.cli.diagnosis.frame_lines import FrameLines
 
 if TYPE_CHECKING:
     from pcli.cli.common.admin_api import AdminApi
@@ -182,7 +182,7 @@ def _listen(
     """Diagnose a live capture until Ctrl-C. If ``printed`` is set, print findings immediately."""
     lock, stop = threading.Lock(), threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         with lock:
             new = [one for one in diagnosis.poll(time.time_ns()) if lines.wanted(one)]
             text.first_ns = reading.first_ns
@@ -190,7 +190,7 @@ def _listen(
                 write_line(shown_text(one, text))
                 sys.stdout.flush()
 
-    watcher = threading.Thread(target=repeat, args=(look, stop), daemon=True)
+    watcher = threading.Thread(target=repeat, args=(poll, stop), daemon=True)
     watcher.start()
     try:
         for facts in reading.facts():

@@ -21,7 +21,7 @@ from pcli.codec.observe.rules.finding_text import cause_text
 
 if TYPE_CHECKING:
     from pcli.cli.common.packet_numbers import PacketIndex
-    from pcli.cli.diagnosis.frame_lines import FrameLines
+    from pcli.cli.diagnosis.evidence_lines import FrameLines
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.incidents import Incident
     from pcli.codec.observe.rules import Finding

@@ -79,12 +79,12 @@ def why(
 
     pcli why orders/billing -r capture.pcap --admin http://localhost:8080
     """
-    from pcli.cli.diagnosis import object_history
+    from pcli.cli.diagnosis import history_output
     from pcli.cli.diagnosis.broker_query import admin_api
 
     until_ns = epoch_ns("--at", at) if at else None
-    code = object_history.run(
-        object_history.Question(name, kind.value if kind is not None else "", at, until_ns),
+    code = history_output.run(
+        history_output.Question(name, kind.value if kind is not None else "", at, until_ns),
         files=named_files(read, more),
         options=read_options(decode_as, keylog),
         output=output.value,

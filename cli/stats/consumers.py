@@ -39,7 +39,7 @@ def consumers(
 
     pcli stats consumers -r capture.pcap --at 2026-11-20T18:15:11Z -T json
     """
-    from pcli.codec.observe.tracking.statistics.topic_statistics import figures
+    from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 
     taken = read_state(named_files(read, more), read_options(decode_as, keylog), at)
     found = figures(taken.tracker.subscriptions, taken.moment(), system=system)

@@ -90,7 +90,7 @@ class CaptureSource:
         from pcli.cli.diagnosis.broker_query import compare_with_broker, report_lines
         from pcli.cli.diagnosis.finding_output import WIDTH
         from pcli.codec.observe.diagnosis import by_weight
-        from pcli.codec.observe.tracking.statistics.topic_statistics import figures
+        from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 
         if self._whole:
             self._thread.join()

@@ -42,7 +42,7 @@ from pcli.codec.observe.text_format import latency_text, printable
 from pcli.codec.observe.tracking.records.client_records import Session
 from pcli.codec.observe.tracking.records.counters import StateDuration
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
-from pcli.codec.observe.tracking.statistics.topic_statistics import consumer_figures
+from pcli.codec.observe.tracking.statistics.broker_statistics import consumer_figures
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import position

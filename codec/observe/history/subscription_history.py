@@ -25,7 +25,7 @@ from pcli.codec.observe.observer_state import Consumer, Facts
 from pcli.codec.observe.rules.finding import Finding
 from pcli.codec.observe.rules.finding_text import about_subscription, count_of, span
 from pcli.codec.observe.text_format import printable
-from pcli.codec.observe.tracking.statistics.topic_statistics import topic_figures
+from pcli.codec.observe.tracking.statistics.broker_statistics import topic_figures
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.wire.commands import BY_NAME
 

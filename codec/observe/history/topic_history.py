@@ -16,7 +16,7 @@ from pcli.codec.observe.rules.finding_text import at, count_of
 from pcli.codec.observe.text_format import printable, short_topic
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
-from pcli.codec.observe.tracking.statistics.topic_statistics import topic_figures
+from pcli.codec.observe.tracking.statistics.broker_statistics import topic_figures
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.wire.commands import name_of

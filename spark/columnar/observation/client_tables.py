@@ -40,7 +40,7 @@ class FinalConsumer:
 
     record: ConsumerRecord
     figures: dict[str, Any]
-    """The result of topic_statistics.consumer_figures; empty if the consumer is not attached."""
+    """The result of broker_statistics.consumer_figures; empty if the consumer is not attached."""
     now_ns: int
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.statistics.broker_statistics import consumer_figures, topic_figures
 from pcli.codec.observe.tracking.statistics.message_balance import Balance, topic_balances
-from pcli.codec.observe.tracking.statistics.topic_statistics import consumer_figures, topic_figures
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
@@ -204,7 +204,7 @@ class FinalStatistics:
     """Figures at the end of the recording."""
 
     topics: dict[str, dict[str, Any]]
-    """Figures by topic name, as returned by topic_statistics.topic_figures."""
+    """Figures by topic name, as returned by broker_statistics.topic_figures."""
     balances: dict[str, list[Balance]]
     """Balances of a topic and of its subscriptions, by topic name."""
     _consumers: dict[int, dict[str, Any]]

@@ -18,8 +18,8 @@ import termios
 
 import pytest
 
+from pcli.cli.diagnosis.evidence_lines import FrameLines
 from pcli.cli.diagnosis.finding_output import FindingText
-from pcli.cli.diagnosis.frame_lines import FrameLines
 from pcli.codec.observe.rules import Cause, Finding
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pcli.cli.diagnosis.object_history import MOST_EVENTS
+from pcli.cli.diagnosis.history_output import MOST_EVENTS
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
-from pcli.codec.observe.tracking.statistics.topic_statistics import unseen_text
+from pcli.codec.observe.tracking.statistics.broker_statistics import unseen_text
 from pcli.codec.observe.tracking.subscriptions.backlog import NO_CURSOR, doubt_of, shared_with_unidentified
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import QUIET_NS, can_receive, next_deliverable
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import Remaining, remaining_of

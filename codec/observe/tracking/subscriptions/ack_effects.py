@@ -57,6 +57,7 @@ class TransactionAck(NamedTuple):
     before: int | None
     """The set of the entry in `pending_sets` before the ACK, if there was one."""
 
+
 _MAX_REDELIVERIES: Final = 16
 """Maximum number of deliveries of an entry whose ACKs are counted; the time for more would be quadratic."""
 

@@ -35,7 +35,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
 )
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
 from pcli.codec.observe.tracking.subscriptions.index_acks import ONE_ACK_PER_MESSAGE, count_unprocessed
-from pcli.codec.observe.tracking.subscriptions.message_counts import begin
+from pcli.codec.observe.tracking.subscriptions.message_counting import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, explain_by_end, take_back
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed, remaining_of

@@ -29,7 +29,7 @@ from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, end_silence
 from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
-from pcli.codec.observe.tracking.subscriptions.message_counts import (
+from pcli.codec.observe.tracking.subscriptions.message_counting import (
     count_first,
     count_passed_over,
     count_redelivery,

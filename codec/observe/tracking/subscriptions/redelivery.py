@@ -35,7 +35,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions.index_acks import note_index_request
-from pcli.codec.observe.tracking.subscriptions.message_counts import messages_in
+from pcli.codec.observe.tracking.subscriptions.message_counting import messages_in
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.message_id import position

@@ -17,7 +17,7 @@ from typing import Final
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive
-from pcli.codec.observe.tracking.subscriptions.message_counts import known_by_receipt
+from pcli.codec.observe.tracking.subscriptions.message_counting import known_by_receipt
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState

@@ -36,7 +36,7 @@ from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import (
     permits_granted,
     update_stalls,
 )
-from pcli.codec.observe.tracking.subscriptions.message_counts import begin
+from pcli.codec.observe.tracking.subscriptions.message_counting import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored

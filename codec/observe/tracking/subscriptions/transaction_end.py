@@ -18,7 +18,7 @@ from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import end_transaction_waits
-from pcli.codec.observe.tracking.subscriptions.message_counts import count_aborted
+from pcli.codec.observe.tracking.subscriptions.message_counting import count_aborted
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.proto import pb

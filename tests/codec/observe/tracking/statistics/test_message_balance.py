@@ -10,7 +10,7 @@ import pytest
 from pcli.codec.capture import Note
 from pcli.codec.observe.tracking.statistics.message_balance import Balance, balances
 from pcli.codec.proto import pb
-from tests.codec.observe.tracking.statistics.test_topic_statistics import SHORT, names, of_the_broker, tracked
+from tests.codec.observe.tracking.statistics.test_broker_statistics import SHORT, names, of_the_broker, tracked
 
 TOPIC = "persistent://public/default/t"
 MEMORY = "non-persistent://public/default/t"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pcli.codec.observe.tracking.statistics.topic_statistics import figures
+from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import words_of
 from pcli.codec.wire.build import push_entry

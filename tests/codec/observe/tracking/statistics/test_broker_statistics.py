@@ -10,7 +10,7 @@ from typing import Any
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe import Observer
-from pcli.codec.observe.tracking.statistics.topic_statistics import figures
+from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 
