@@ -63,7 +63,7 @@ def _subscription(subscription: SubscriptionState, early: str, now_ns: int) -> d
     out = _object(
         {
             "msgBacklog": backlog_of(subscription, now_ns),
-            "msgOutCounter": (record.delivered - subscription.base, doubt or early),
+            "msgOutCounter": (record.delivered - subscription.base, doubt or early or _resumed(subscription)),
             "unackedMessages": (record.unacked, doubt or _repeats(subscription)),
             "type": (record.type if subscription.had_consumer or subscription.attached else "None", ""),
             "blockedSubscriptionOnUnackedMsgs": (False, limit),
@@ -93,6 +93,13 @@ def consumer_figures(consumer: AttachedConsumer) -> dict[str, Any]:
 
 def _unasked(permits: PermitLedger) -> str:
     return "" if permits.known else "it received messages before its first FLOW in the capture"
+
+
+def _resumed(subscription: SubscriptionState) -> str:
+    """Return why the number of deliveries is unknown, or an empty string."""
+    if subscription.resumed and not subscription.base:
+        return "a consumer of the subscription had subscribed before the capture"
+    return ""
 
 
 def _repeats(subscription: SubscriptionState) -> str:

@@ -109,13 +109,15 @@ class ConsumerSessions:
             return
         key = (frame.stream.number, peer.id)
         living = self.find(*key)
-        if living is not None and living.subscription.unidentified:
+        resumed = living is not None and living.subscription.unidentified
+        if living is not None and resumed:
             self._leave(living, "replaced", frame.time_ns, frame.number)
         elif living is not None and living.ready:
             living.record.double_subscribe.add(frame.time_ns, frame.number)
             peer.record = living
             return
         subscription = self._lifecycles.subscription(self._lifecycles.topic(peer.topic), peer.subscription)
+        subscription.resumed = subscription.resumed or resumed
         record = register(subscription, facts, peer, key[0])
         consumer = begin_session(record, subscription, key, frame.time_ns, frame.number)
         self._add(consumer)

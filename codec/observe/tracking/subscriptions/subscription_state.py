@@ -133,6 +133,7 @@ class SubscriptionState:
         "read_position",
         "record",
         "reset",
+        "resumed",
         "returned_ns",
         "revisable",
         "rewound",
@@ -160,6 +161,8 @@ class SubscriptionState:
         """The frame since which consumers are attached without interruption: the cursor was not reset."""
         self.unidentified = False
         """Whether the SUBSCRIBE is missing. If it is, the tracker has assigned the name of the subscription."""
+        self.resumed = False
+        """Whether a consumer subscribed again that had subscribed before the capture."""
         self.opened = False
         """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
         self.since_ns = -1

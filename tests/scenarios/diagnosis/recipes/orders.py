@@ -40,6 +40,7 @@ def reordered_receipts(track: Track) -> None:
 def early_response(track: Track) -> None:
     """A response that overtakes that of SUBSCRIBE. Near miss: a request before it, which the broker refuses at once."""
     topic = track.topic()
+    track.do("maker", "producer", producer="maker", topic=topic)  # the broker creates the topic
     track.raw("raw", "open")
     track.raw("raw", "send", name="LOOKUP", fields={"topic": topic})
     names = {"topic": topic, "subscription": "work", "subType": "Shared", "consumer_name": track.who("raw")}
