@@ -40,8 +40,6 @@ class HashedWheelTimer:
     A timeout expires at the end of the tick that contains its deadline.
     """
 
-    __slots__ = ("_began", "_tick")
-
     def __init__(self, tick_ms: int) -> None:
         self._tick = max(1, tick_ms)
         self._began = -1

@@ -34,7 +34,7 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.replay.expectations import check_entry, entry, ids, place, plain, same, to_protobuf
 from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["ANY", "Client", "Conversation", "entry", "ids", "place"]
+__all__ = ["ANY", "Conversation", "ConversationClient", "entry", "ids", "place"]
 
 _KEEP_ALIVE: Final = ("PING", "PONG")
 _LOGIN: Final = ("CONNECT", "AUTH_RESPONSE")
@@ -49,20 +49,20 @@ class Conversation:
         """``http_url`` is the URL of the REST interface for `admin`. ``timeout`` limits each wait, in seconds."""
         self._address = ServiceUrl.parse(service_url).hosts[0]
         self._http_url, self._timeout = http_url, timeout
-        self._clients: list[Client] = []
+        self._clients: list[ConversationClient] = []
 
-    def connect(self) -> Client:
+    def connect(self) -> ConversationClient:
         """Open a connection without sending anything."""
-        client = Client(self._address, self._timeout, self._clients)
+        client = ConversationClient(self._address, self._timeout, self._clients)
         self._clients.append(client)
         return client
 
     def admin(self, method: str, path: str, body: object = None) -> int:
         """Make a REST call with a path after ``/admin/v2/``, and return its status."""
         from pcli.replay.player.asyncio_player import call_rest
-        from pcli.replay.player.script.admin_interventions import Call
+        from pcli.replay.player.script.script import RestCall
 
-        return call_rest(self._http_url, Call(method, path, to_protobuf(body)))
+        return call_rest(self._http_url, RestCall(method, path, to_protobuf(body)))
 
     def __enter__(self) -> Self:
         return self
@@ -76,10 +76,10 @@ class Conversation:
                 client.drop()
 
 
-class Client:
+class ConversationClient:
     """One connection."""
 
-    def __init__(self, address: tuple[str, int], timeout: float, others: list[Client]) -> None:
+    def __init__(self, address: tuple[str, int], timeout: float, others: list[ConversationClient]) -> None:
         """Connect.
 
         ``others`` are clients that also read while this client waits. Raises OSError if the connection fails.

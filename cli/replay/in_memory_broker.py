@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
     from pcli.replay.player.player import Action, Player
-    from pcli.replay.player.script.admin_interventions import Call
+    from pcli.replay.player.script.script import RestCall
 
 __all__ = ["InMemoryBroker"]
 
@@ -64,7 +64,7 @@ class InMemoryBroker:
 
     def _do(self, player: Player, actions: list[Action]) -> None:
         from pcli.replay.player.player import CloseConnection, OpenConnection, SendCommand
-        from pcli.replay.player.script.admin_interventions import Call
+        from pcli.replay.player.script.script import RestCall
 
         for action in actions:
             match action:
@@ -77,7 +77,7 @@ class InMemoryBroker:
                         self.broker.receive(self._of[stream], data, self.now)
                 case CloseConnection(stream):
                     self._close_connection(self._of[stream])
-                case Call():
+                case RestCall():
                     self.call(action)
             self._flush(player)
 
@@ -102,7 +102,7 @@ class InMemoryBroker:
 
     # -- REST calls ------------------------------------------------------------------------------------------------
 
-    def call(self, call: Call) -> int:
+    def call(self, call: RestCall) -> int:
         """Make one call and return its status. Raises LocalError if the broker does not respond."""
         if call.method == "RESTART":
             self._restart()

@@ -31,10 +31,6 @@ def _type(call: Call) -> str:
 # -- namespaces --------------------------------------------------------------------------------------------------------
 
 
-def _of_namespace(call: Call) -> Any:
-    return call.namespace().quotas
-
-
 def _set_of_namespace(call: Call) -> None:
     """Set a quota. Only the quota by size is compared with the retention, as on the real broker."""
     kind, space = _type(call), call.namespace("Namespace policies does not exist")
@@ -99,7 +95,7 @@ def check_retention_of_topic(broker: Broker, name: TopicName, retention: Any) ->
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{_SPACE}/backlogQuotaMap", _of_namespace, "backlog quotas"),
+    Endpoint("GET", f"{_SPACE}/backlogQuotaMap", lambda call: call.namespace().quotas, "backlog quotas"),
     Endpoint("POST", f"{_SPACE}/backlogQuota", _set_of_namespace, "set a backlog quota", BACKLOG_QUOTA),
     Endpoint("DELETE", f"{_SPACE}/backlogQuota", _unset_of_namespace, "remove a backlog quota"),
     Endpoint("GET", f"{_TOPIC}/backlogQuotaMap", _of_topic, "backlog quotas of a topic"),

@@ -45,10 +45,6 @@ _CLIENT_TLS: Final = {
 """Values of the broker's own cluster before it is changed (ClusterDataImpl)."""
 
 
-def _names(call: Call) -> Any:
-    return sorted(call.broker.policies.clusters)
-
-
 def _cluster(call: Call, status: int = 404, reason: str = "Cluster does not exist") -> Cluster:
     cluster = call.broker.policies.clusters.get(call.path_text("cluster"))
     if cluster is None:
@@ -188,10 +184,6 @@ def _isolation(call: Call, status: int = 412) -> dict[str, Any]:
     return found
 
 
-def _isolation_policies(call: Call) -> Any:
-    return _isolation(call, 404)
-
-
 def _isolation_policy(call: Call) -> Any:
     found = _isolation(call).get(call.path_text("policy"))
     if found is None:
@@ -271,7 +263,7 @@ def _pattern(text: str) -> Callable[[str], bool]:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/admin/v2/clusters", _names, "names of the clusters"),
+    Endpoint("GET", "/admin/v2/clusters", lambda call: sorted(call.broker.policies.clusters), "names of the clusters"),
     Endpoint("GET", _CLUSTER, _data, "the configuration of a cluster"),
     Endpoint("PUT", _CLUSTER, _add, "store a cluster", CLUSTER),
     Endpoint("POST", _CLUSTER, _update, "change a stored cluster", CLUSTER),
@@ -284,7 +276,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_DOMAINS}/{{domain_name}}", _domain, "a failure domain (stored only)"),
     Endpoint("POST", f"{_DOMAINS}/{{domain_name}}", _set_domain, "set a failure domain", FAILURE_DOMAIN),
     Endpoint("DELETE", f"{_DOMAINS}/{{domain_name}}", _remove_domain, "remove a failure domain"),
-    Endpoint("GET", _POLICIES, _isolation_policies, "isolation policies (stored only)"),
+    Endpoint("GET", _POLICIES, lambda call: _isolation(call, 404), "isolation policies (stored only)"),
     Endpoint("GET", f"{_POLICIES}/brokers", _isolated_brokers, "the brokers of the isolation policies"),
     Endpoint("GET", f"{_POLICIES}/brokers/{{broker}}", _isolated_broker, "the isolation policy of a broker"),
     Endpoint("GET", f"{_POLICIES}/{{policy}}", _isolation_policy, "an isolation policy (stored only)"),

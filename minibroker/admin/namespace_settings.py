@@ -15,10 +15,6 @@ _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 # -- clusters ----------------------------------------------------------------------------------------------------------
 
 
-def _clusters(call: Call) -> Any:
-    return call.namespace().clusters
-
-
 def _set_clusters(call: Call) -> Reply:
     if not call.body:
         raise RestError(412, "ClusterIds should not be null or empty")
@@ -132,10 +128,6 @@ def _put_resource_group(call: Call, group: str) -> None:
 # -- properties --------------------------------------------------------------------------------------------------------
 
 
-def _properties(call: Call) -> Any:
-    return call.namespace().properties
-
-
 def _set_properties(call: Call) -> None:
     call.namespace().properties.update(call.body or {})
 
@@ -159,7 +151,7 @@ def _remove_property(call: Call) -> Reply:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{_SPACE}/replication", _clusters, "the clusters of a namespace"),
+    Endpoint("GET", f"{_SPACE}/replication", lambda call: call.namespace().clusters, "the clusters of a namespace"),
     Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the namespace's clusters (stored only)", STRING_LIST),
     Endpoint("GET", f"{_SPACE}/allowedClusters", _allowed_clusters, "allowed clusters (stored only)"),
     Endpoint("POST", f"{_SPACE}/allowedClusters", _set_allowed_clusters, "set the allowed clusters", STRING_LIST),
@@ -176,7 +168,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_SPACE}/resourcegroup", _resource_group, "the resource group"),
     Endpoint("POST", f"{_SPACE}/resourcegroup/{{resourcegroup}}", _set_resource_group, "set the resource group"),
     Endpoint("DELETE", f"{_SPACE}/resourcegroup", _unset_resource_group, "remove the resource group"),
-    Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
+    Endpoint("GET", f"{_SPACE}/properties", lambda call: call.namespace().properties, "properties of a namespace"),
     Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace", STRING_MAP),
     Endpoint("DELETE", f"{_SPACE}/properties", _unset_properties, "remove all properties of the namespace"),
     Endpoint("GET", f"{_SPACE}/property/{{key}}", _property, "a property of a namespace"),

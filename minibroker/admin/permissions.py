@@ -18,10 +18,6 @@ _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"
 
 
-def _namespace_permissions(call: Call) -> Any:
-    return call.namespace().permissions
-
-
 def _grant_on_namespace(call: Call) -> None:
     if call.body is None:
         raise RestError(400, "Actions should not be null")
@@ -120,7 +116,7 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST", f"{_NAMESPACES}/revokePermissionsOnTopics", _revoke_on_topics, "remove roles of topics", REVOKED_TOPICS
     ),
-    Endpoint("GET", _NAMESPACE, _namespace_permissions, "permissions by role"),
+    Endpoint("GET", _NAMESPACE, lambda call: call.namespace().permissions, "permissions by role"),
     Endpoint("POST", f"{_NAMESPACE}/{{role}}", _grant_on_namespace, "set the permissions of a role", AUTH_ACTIONS),
     Endpoint("DELETE", f"{_NAMESPACE}/{{role}}", _revoke_on_namespace, "remove a role's permissions"),
     Endpoint("GET", _TOPIC, _topic_permissions, "permissions by role, of the topic and its namespace"),

@@ -24,10 +24,6 @@ _DEFAULT: Final = {
 """The quota of bundles without their own one."""
 
 
-def _groups(call: Call) -> Any:
-    return sorted(call.broker.policies.resource_groups)
-
-
 def _group(call: Call) -> Any:
     found = call.broker.policies.resource_groups.get(call.path_text("resourcegroup"))
     if found is None:
@@ -84,7 +80,7 @@ def _key(call: Call) -> str:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", _GROUPS, _groups, "names of the resource groups"),
+    Endpoint("GET", _GROUPS, lambda call: sorted(call.broker.policies.resource_groups), "names of the resource groups"),
     Endpoint("GET", f"{_GROUPS}/{{resourcegroup}}", _group, "a resource group"),
     Endpoint("PUT", f"{_GROUPS}/{{resourcegroup}}", _set_group, "create or change a resource group", RESOURCE_GROUP),
     Endpoint("DELETE", f"{_GROUPS}/{{resourcegroup}}", _remove_group, "remove a resource group"),

@@ -16,10 +16,6 @@ _NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 _TENANT: Final = "/admin/v2/tenants/{tenant}"
 
 
-def _tenants(call: Call) -> Any:
-    return sorted(call.broker.policies.tenants)
-
-
 def _tenant(call: Call) -> Tenant:
     tenant = call.broker.policies.tenants.get(call.path_text("tenant"))
     if tenant is None:
@@ -88,7 +84,7 @@ def _delete(call: Call) -> None:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/admin/v2/tenants", _tenants, "names of the tenants"),
+    Endpoint("GET", "/admin/v2/tenants", lambda call: sorted(call.broker.policies.tenants), "names of the tenants"),
     Endpoint("GET", _TENANT, _get, "the configuration of a tenant"),
     Endpoint("PUT", _TENANT, _create, "create a tenant", TENANT),
     Endpoint("POST", _TENANT, _update, "change a tenant", TENANT),

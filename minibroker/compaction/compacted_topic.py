@@ -45,8 +45,6 @@ EARLIEST: Final = MessagePosition(-1, -1, 0, 0)
 class CompactedLedger:
     """The entries that one compaction kept."""
 
-    __slots__ = ("_entry_ids", "_index", "_ledger_ids", "_offsets", "_partition", "_storage", "deleted", "id", "size")
-
     def __init__(self, ledger_id: int, partition: int, storage: Storage, index: Storage | None = None) -> None:
         """``storage`` stores the entries, and ``index`` their positions; None if the positions are not stored."""
         self.id = ledger_id
@@ -144,8 +142,6 @@ class CompactedLedger:
 
 class CompactedTopic:
     """The compacted part of a topic."""
-
-    __slots__ = ("horizon", "ledger")
 
     def __init__(self) -> None:
         self.horizon = -1

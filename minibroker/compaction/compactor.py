@@ -36,17 +36,6 @@ _Key = str | bytes
 class TwoPhaseCompactor:
     """One compaction of one topic."""
 
-    __slots__ = (
-        "_by_event_time",
-        "_latest",
-        "_ledger",
-        "_read_entries",
-        "_retain_null_key",
-        "bytes_read",
-        "messages_read",
-        "removed",
-    )
-
     def __init__(
         self,
         read_entries: Callable[[], Iterable[Entry]],

@@ -23,18 +23,6 @@ _CONTAINER: Final = 8192
 class InMemoryDelayedDeliveryTracker:
     """Offsets of the delayed entries, by delivery time."""
 
-    __slots__ = (
-        "_groups",
-        "_heap",
-        "_precision",
-        "_strict",
-        "fixed_delays",
-        "highest",
-        "last_tick_run",
-        "size",
-        "tick",
-    )
-
     def __init__(self, tick_ms: int, *, strict: bool) -> None:
         self._strict = strict
         self.set_tick(tick_ms)

@@ -100,8 +100,6 @@ class ConsumerState:
 class SubscriptionState:
     """One subscription."""
 
-    __slots__ = ("_acked", "_first", "_sets", "backlog", "consumers", "durable", "mark_delete", "name", "type")
-
     def __init__(self, subscription: Subscription) -> None:
         self.name = subscription.name
         self.type = pb.CommandSubscribe.SubType.Name(_sub_type(subscription.kind)) if subscription.kind >= 0 else ""
@@ -155,8 +153,6 @@ class SubscriptionState:
 
 class TopicState:
     """One topic, or a partitioned topic with all its partitions."""
-
-    __slots__ = ("_messages", "_read", "name", "partitions", "producers", "subscriptions", "terminated")
 
     def __init__(
         self,

@@ -311,8 +311,6 @@ def _consumer(consumer: Consumer, slots: _Slots) -> Json:
 class _Slots:
     """The Key_Shared data of each consumer: its ranges and draining slots. It is computed once per subscription."""
 
-    __slots__ = ("_draining", "_drains", "_ranges")
-
     def __init__(self, subscription: Subscription) -> None:
         dispatcher = subscription.dispatcher
         selector = None if subscription.cursor is None else getattr(dispatcher, "selector", None)

@@ -307,8 +307,6 @@ class DurableBrokerStorage:
 class StoredEntries:
     """The entries of one storage in a database (class Storage)."""
 
-    __slots__ = ("_owner", "_unwritten", "end", "id", "start")
-
     def __init__(self, owner: DurableBrokerStorage, storage_id: int, start: int, end: int) -> None:
         self._owner = owner
         self.id = storage_id

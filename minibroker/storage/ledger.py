@@ -65,8 +65,6 @@ class EntryCache:
     evicted and the young entries become old. No entry is handled individually, and recently used entries stay cached.
     """
 
-    __slots__ = ("_old_ledgers", "_young_ledgers", "limit", "size")
-
     def __init__(self, limit: int = 2 * _MEGABYTE) -> None:
         self.limit = limit
         """Size of the young entries at which they become old. The cache contains at most about twice as many bytes."""
@@ -104,33 +102,6 @@ class Follower(Protocol):
 
 class ManagedLedger:
     """The ledgers of one topic. Times are in milliseconds since 1970. Sizes are in bytes of entries."""
-
-    __slots__ = (
-        "_by_id",
-        "_cache",
-        "_current",
-        "_deleted_up_to",
-        "_fenced",
-        "_full_at",
-        "_full_entries",
-        "_full_size",
-        "_loaded_at",
-        "_min_age",
-        "_new_ledger_id",
-        "_settings",
-        "_storage",
-        "closed",
-        "entries_read",
-        "first",
-        "followers",
-        "last_add_ms",
-        "ledgers",
-        "name",
-        "next",
-        "old_entries",
-        "terminated",
-        "young_entries",
-    )
 
     def __init__(
         self,

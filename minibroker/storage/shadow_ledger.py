@@ -37,8 +37,6 @@ class _ShadowLedger(Ledger):
 class ShadowManagedLedger(ManagedLedger):
     """A view of the ledgers of a source."""
 
-    __slots__ = ("_source",)
-
     def __init__(self, name: str, source: ManagedLedger, now: int) -> None:
         self.name = name
         self._source = source

@@ -60,25 +60,6 @@ class _Named(Protocol):
 class EffectivePolicies:
     """The effective policies of one topic."""
 
-    __slots__ = (
-        "_broker",
-        "_group_throttle",
-        "_name",
-        "_own_limiters",
-        "_publish_rate",
-        "_publish_throttle",
-        "_subscribe_limiter",
-        "deduplication",
-        "dispatch_limiter",
-        "encryption_required",
-        "interceptors",
-        "last_ttl",
-        "max_delay",
-        "max_message_size",
-        "system",
-        "throttles",
-    )
-
     def __init__(self, broker: BrokerService, name: TopicName) -> None:
         self._broker = broker
         self._name = name

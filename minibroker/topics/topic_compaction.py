@@ -85,19 +85,6 @@ class CompactionRecord:
 class TopicCompaction:
     """The compacted part of a persistent topic, and its compactions."""
 
-    __slots__ = (
-        "_compactor",
-        "_ledger",
-        "_run",
-        "_started",
-        "_timer",
-        "_topic",
-        "compacted",
-        "error",
-        "record",
-        "status",
-    )
-
     def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
         self._topic = topic
         self._ledger = ledger
@@ -371,8 +358,6 @@ _COMPACTED: Final = "/compacted-ledgers/"
 
 class CompactionDocument:
     """The document of one topic."""
-
-    __slots__ = ("_document", "_ledgers", "_path", "_topic", "deleted")
 
     def __init__(self, topic: Topic, path: str) -> None:
         """``path`` is the end of the paths of the topic."""

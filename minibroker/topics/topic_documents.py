@@ -50,21 +50,6 @@ _INTERVAL: Final = 1000
 class TopicDocuments:
     """The documents of one topic, which are stored while it exists (class Follower)."""
 
-    __slots__ = (
-        "_deduplication",
-        "_deleted",
-        "_epoch",
-        "_ledgers",
-        "_next",
-        "_path",
-        "_storage",
-        "_storage_id",
-        "_stored",
-        "_topic",
-        "_transactions",
-        "compacted",
-    )
-
     def __init__(self, topic: Topic, *, stored: bool) -> None:
         """``stored`` means that the topic was stored before the broker started and is not loaded yet."""
         self._topic = topic
@@ -226,18 +211,6 @@ PENDING_ACKS: Final = "/pending-acks/"
 
 class SubscriptionDocuments:
     """The documents of one subscription, which are stored while it exists (class CursorChanges)."""
-
-    __slots__ = (
-        "_changed",
-        "_changed_pages",
-        "_deleted",
-        "_first_page",
-        "_path",
-        "_pending_acks",
-        "_storage",
-        "_subscription",
-        "pages",
-    )
 
     def __init__(self, subscription: Subscription, path: str) -> None:
         """``path`` is the end of the paths of the topic."""

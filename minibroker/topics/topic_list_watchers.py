@@ -114,8 +114,6 @@ class WatchingCnx(TransportCnx, Protocol):
 class TopicListWatcher:
     """One WATCH_TOPIC_LIST of one client."""
 
-    __slots__ = ("connection", "id", "namespace", "pattern", "topics")
-
     def __init__(self, connection: WatchingCnx, command: pb.CommandWatchTopicList, topics: set[str]) -> None:
         self.connection = connection
         self.id = command.watcher_id
@@ -139,8 +137,6 @@ class TopicListWatcher:
 
 class TopicListWatchers:
     """All watchers of a broker, by namespace."""
-
-    __slots__ = ("_by_namespace",)
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[TopicListWatcher, None]] = {}

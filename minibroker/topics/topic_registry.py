@@ -62,18 +62,6 @@ _SNAPSHOT_SCHEMA: Final = (
 class TopicRegistry:
     """All topics of a broker (class Documented)."""
 
-    __slots__ = (
-        "_broker",
-        "_changed",
-        "_make_dispatcher",
-        "_served",
-        "_unloaded",
-        "lookups",
-        "on_load_failure",
-        "stored",
-        "topics",
-    )
-
     def __init__(self, broker: BrokerService, make_dispatcher: DispatcherFactory) -> None:
         self._broker = broker
         self._make_dispatcher = make_dispatcher

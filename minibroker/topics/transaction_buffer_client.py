@@ -20,8 +20,6 @@ __all__ = ["TransactionBufferClientImpl"]
 class TransactionBufferClientImpl:
     """The topics on which coordinators and clients end transactions."""
 
-    __slots__ = ("_registry",)
-
     def __init__(self, registry: TopicRegistry) -> None:
         self._registry = registry
 

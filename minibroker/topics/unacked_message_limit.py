@@ -34,8 +34,6 @@ class _Dispatcher(Protocol):
 class UnackedMessageLimit:
     """The number of unacknowledged messages of a broker, and the dispatchers that it blocks."""
 
-    __slots__ = ("_blocked", "_broker", "_limit", "_share", "_unacked", "over")
-
     def __init__(self, broker: Scheduler, limit: int, share: float) -> None:
         self._broker = broker
         self._limit = limit

@@ -78,18 +78,6 @@ def invalid_status(meta: TxnMeta, expected: TxnStatus) -> Refused:
 class MLTransactionMetadataStore:
     """The transactions of one coordinator."""
 
-    __slots__ = (
-        "aborted",
-        "committed",
-        "coordinator",
-        "metas",
-        "on_change",
-        "opened_ms",
-        "sequence_id",
-        "timed_out",
-        "updates",
-    )
-
     def __init__(self, coordinator: int, on_change: Callable[[TxnMeta], None] = lambda _: None) -> None:
         """``on_change`` is called with each transaction that was opened, changed or removed."""
         self.coordinator = coordinator

@@ -71,8 +71,6 @@ class TransactionBufferClient(Protocol):
 class TransactionMetadataStoreService:
     """All coordinators."""
 
-    __slots__ = ("_client", "_scheduler", "_settings", "_stored", "on_change", "stores")
-
     def __init__(self, scheduler: Scheduler, settings: Settings, client: TransactionBufferClient) -> None:
         self._scheduler = scheduler
         self._settings = settings

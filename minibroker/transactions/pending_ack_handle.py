@@ -65,18 +65,6 @@ class AckTarget(Protocol):
 class PendingAckHandle:
     """The pending acknowledgements of one subscription."""
 
-    __slots__ = (
-        "_sorted_places",
-        "_target",
-        "_topic_and_name",
-        "cumulative",
-        "initialized_ms",
-        "low_water_marks",
-        "on_change",
-        "places",
-        "transactions",
-    )
-
     def __init__(self, target: AckTarget, topic: str, name: str) -> None:
         self._target = target
         self._topic_and_name = f"[{topic}][{name}]"

@@ -37,19 +37,6 @@ _TERMINATED: Final = (
 class TopicTransactionBuffer:
     """The ongoing and aborted transactions of one topic. Positions are offsets; times are in ms since 1970."""
 
-    __slots__ = (
-        "_append",
-        "_ledger",
-        "aborted",
-        "aborted_count",
-        "committed_count",
-        "last_snapshot_ms",
-        "low_water_marks",
-        "on_change",
-        "ongoing",
-        "ready",
-    )
-
     def __init__(self, ledger: ManagedLedger, append: Callable[[bytes], Entry]) -> None:
         """``append`` stores a marker in the ledger. It raises Refused."""
         self._ledger = ledger

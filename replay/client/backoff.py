@@ -19,8 +19,6 @@ __all__ = ["Backoff"]
 class Backoff:
     """Delays of one retried operation, in milliseconds. ``random`` returns numbers in [0, 1)."""
 
-    __slots__ = ("_first", "_most", "_next", "_random", "_stop", "_stopped", "initial")
-
     def __init__(self, initial: int, most: int, stop: int, random: Callable[[], float]) -> None:
         self.initial = initial
         self._most = most

@@ -17,8 +17,6 @@ __all__ = ["MemoryLimit"]
 class MemoryLimit:
     """The number of bytes in use, and the limit."""
 
-    __slots__ = ("_limit", "_waiting", "held")
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.held = 0

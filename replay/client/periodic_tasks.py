@@ -15,8 +15,6 @@ __all__ = ["PeriodicTasks"]
 class PeriodicTasks:
     """The periodic tasks of one owner."""
 
-    __slots__ = ("_engine", "_stopped", "_timers")
-
     def __init__(self, engine: ClientContext) -> None:
         self._engine = engine
         self._timers: dict[Callable[[], int], Timer] = {}

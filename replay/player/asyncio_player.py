@@ -23,7 +23,7 @@ from pcli.codec.errors import LocalError, RemoteError
 from pcli.replay.client.connection.connect_errors import reason_for
 from pcli.replay.event_loop import now_ms
 from pcli.replay.player.player import Action, CloseConnection, OpenConnection, Player, SendCommand
-from pcli.replay.player.script.admin_interventions import Call
+from pcli.replay.player.script.script import RestCall
 from pcli.replay.service_url import Security, ServiceUrl
 
 __all__ = ["call_rest", "play"]
@@ -43,7 +43,7 @@ def play(
     asyncio.run(_ReplaySession(player, to, security, admin, progress).run())
 
 
-def call_rest(admin: str, call: Call, security: Security | None = None) -> int:
+def call_rest(admin: str, call: RestCall, security: Security | None = None) -> int:
     """Make a REST call and return its status. Raises RemoteError if the address is unreachable."""
     body = None if call.body is None else json.dumps(call.body).encode()
     request = urllib.request.Request(  # noqa: S310  (the user's own address)
@@ -117,7 +117,7 @@ class _ReplaySession:
                     self._writers[stream].write(data)
             case CloseConnection(stream, reset):
                 self._close_connection(stream, reset=reset)
-            case Call():
+            case RestCall():
                 if self._admin:
                     await asyncio.to_thread(call_rest, self._admin, action, self._security)
 

@@ -32,8 +32,7 @@ from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.id_translation import Ids, Position, position_of
 from pcli.replay.player.response_matching import KEEP_ALIVE, ResponseMatcher
-from pcli.replay.player.script.admin_interventions import Call
-from pcli.replay.player.script.script import Script, Step
+from pcli.replay.player.script.script import RestCall, Script, Step
 
 __all__ = ["Action", "CloseConnection", "EntryHolders", "OpenConnection", "Pace", "Player", "SendCommand"]
 
@@ -71,7 +70,7 @@ class CloseConnection:
     reset: bool = False
 
 
-Action = OpenConnection | SendCommand | CloseConnection | Call
+Action = OpenConnection | SendCommand | CloseConnection | RestCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,8 @@ class Player:
         now: int,
         *,
         pace: Pace = Pace(),
-        before: Mapping[int, Sequence[Call]] | None = None,
-        instead: Mapping[int, Sequence[Call]] | None = None,
+        before: Mapping[int, Sequence[RestCall]] | None = None,
+        instead: Mapping[int, Sequence[RestCall]] | None = None,
         skipped: Container[int] = (),
         auth: tuple[str, bytes] | None = None,
     ) -> None:
@@ -226,13 +225,13 @@ class Player:
             return self._give_up_at(missing)
         return None if step is None else self._due(step)
 
-    def _live(self, call: Call) -> Call:
+    def _live(self, call: RestCall) -> RestCall:
         """Return a call with the live message id in its body."""
         if call.position is None:
             return call
         ledger, entry = self.ids.positions.get(call.position, call.position)
         body = {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": -1}
-        return Call(call.method, call.path, body)
+        return RestCall(call.method, call.path, body)
 
     def _next(self) -> Step | None:
         return self._lines[self._at] if self._at < len(self._lines) else None

@@ -16,9 +16,8 @@ from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.comparison.rules import explain
 from pcli.replay.player.id_translation import Ids, TopicRule
 from pcli.replay.player.player import Pace, Player
-from pcli.replay.player.script.admin_interventions import Call
 from pcli.replay.player.script.broker_preparation import Preparation, prepare
-from pcli.replay.player.script.script import Script
+from pcli.replay.player.script.script import RestCall, Script
 from pcli.replay.player.script.seed_messages import SEED_STREAM, seed
 
 __all__ = ["Replay"]
@@ -36,7 +35,7 @@ class Replay:
     """The user's settings for the live broker."""
     topics: Sequence[TopicRule] = ()
     """Rules that rename topics."""
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RestCall] = field(default_factory=list)
     """Calls to make before the replay, in order."""
     preparation: Preparation = field(default_factory=Preparation)
 

@@ -84,24 +84,6 @@ _ACTIONS: Final = (
 class ByteFault:
     """A network fault, and the number of connections that it applied to."""
 
-    __slots__ = (
-        "_words",
-        "bandwidth",
-        "fired",
-        "gap",
-        "jitter",
-        "latency",
-        "limit_data",
-        "probability",
-        "reset",
-        "reset_peer",
-        "seen",
-        "side",
-        "slice",
-        "slow_close",
-        "timeout",
-    )
-
     def __init__(self, words: str) -> None:
         """Raise LocalError if the text is invalid."""
         values = dict(_pairs(words))
@@ -190,8 +172,6 @@ class TrafficShaper:
 
 class _ActiveFault:
     """One fault in one direction."""
-
-    __slots__ = ("_next_free_ns", "_part", "_random", "_until_end", "fault")
 
     def __init__(self, fault: ByteFault, random: Random) -> None:
         self.fault = fault

@@ -30,8 +30,6 @@ _OTHER_PROTOCOLS: Final = {
 class FirstFrame:
     """The first bytes of one client."""
 
-    __slots__ = ("_addresses", "_current", "data")
-
     def __init__(self, addresses: BrokerAddresses, current: ServiceUrl) -> None:
         self._addresses = addresses
         self._current = current

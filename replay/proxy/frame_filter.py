@@ -27,8 +27,6 @@ _LARGEST_HELD: Final = 1 << 16
 class FrameFilter:
     """A filter of a byte stream."""
 
-    __slots__ = ("_change", "_held", "_not_frames", "_rest", "_types")
-
     def __init__(self, types: Container[int], change: Callable[[bytes], bytes]) -> None:
         """``change`` receives each whole frame of these types and returns its replacement."""
         self._types = types

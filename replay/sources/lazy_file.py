@@ -21,8 +21,6 @@ __all__ = ["LazyFile", "OpenFileSlot", "reason_of"]
 class OpenFileSlot:
     """The slot for the one open file of a group."""
 
-    __slots__ = ("holder",)
-
     def __init__(self) -> None:
         self.holder: LazyFile | None = None
 

@@ -157,10 +157,6 @@ def _namespace(topics: list[Topic]) -> Json:
     }
 
 
-def _mbeans(call: Call) -> Any:
-    return []
-
-
 def _allocator(call: Call) -> Any:
     name = call.path_text("allocator")
     if name not in _ALLOCATORS:
@@ -219,7 +215,7 @@ def _availability(call: Call) -> Any:
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_STATS}/topics", _topics, "statistics of all topics by namespace and bundle"),
     Endpoint("GET", f"{_STATS}/metrics", _metrics, "sums of the statistics of each namespace"),
-    Endpoint("GET", f"{_STATS}/mbeans", _mbeans, "MBeans (none)"),
+    Endpoint("GET", f"{_STATS}/mbeans", lambda call: [], "MBeans (none)"),
     Endpoint("GET", f"{_STATS}/load-report", _load_report, "the broker's load, without that of the machine"),
     Endpoint("GET", f"{_STATS}/bookieops", _bookie_operations, "pending operations of BookKeeper (none)"),
     Endpoint("GET", f"{_STATS}/allocator-stats/{{allocator}}", _allocator, "arenas of the allocator (none)"),

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.admin.broker.dynamic_settings import DYNAMIC
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.broker import VERSION
 from pcli.minibroker.settings import IGNORED, Settings
@@ -18,6 +17,72 @@ __all__ = ["ENDPOINTS"]
 _BROKERS: Final = "/admin/v2/brokers"
 _MIGRATION: Final = "/admin/v2/metadata/migration"
 _DYNAMIC: Final = f"{_BROKERS}/configuration"
+_DYNAMIC_SETTINGS: Final = """
+allowAutoSubscriptionCreation allowAutoTopicCreation allowAutoTopicCreationType allowOverrideEntryFilters
+autoSkipNonRecoverableData bookkeeperUseV2WireProtocol brokerClientAuthenticationParameters
+brokerClientAuthenticationPlugin brokerClientTlsEnabled brokerDeleteInactivePartitionedTopicMetadataEnabled
+brokerDeleteInactiveTopicsEnabled brokerDeleteInactiveTopicsFrequencySeconds
+brokerDeleteInactiveTopicsMaxInactiveDurationSeconds brokerDeleteInactiveTopicsMode
+brokerPublisherThrottlingMaxByteRate brokerPublisherThrottlingMaxMessageRate
+brokerPublisherThrottlingTickTimeMillis brokerReplicationInactiveThresholdSeconds brokerShutdownTimeoutMs
+clientLibraryVersionCheckEnabled configurationMetadataSyncEventTopic defaultNamespaceBundleSplitAlgorithm
+defaultNumPartitions defaultNumberOfNamespaceBundles dispatchThrottlingOnBatchMessageEnabled
+dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRateInByte dispatchThrottlingRateInMsg
+dispatchThrottlingRatePerReplicatorInByte dispatchThrottlingRatePerReplicatorInMsg
+dispatchThrottlingRatePerSubscriptionInByte dispatchThrottlingRatePerSubscriptionInMsg
+dispatchThrottlingRatePerTopicInByte dispatchThrottlingRatePerTopicInMsg
+dispatchThrottlingRateRelativeToPublishRate dispatcherDispatchMessagesInSubscriptionThread
+dispatcherEntryFilterRescheduledMessageDelay dispatcherMaxReadBatchSize dispatcherMaxReadSizeBytes
+dispatcherMaxRoundRobinBatchSize dispatcherMinReadBatchSize dispatcherPauseOnAckStatePersistentEnabled
+dispatcherReadFailureBackoffInitialTimeInMs dispatcherReadFailureBackoffMandatoryStopTimeInMs
+dispatcherReadFailureBackoffMaxTimeInMs entryFilterNames entryFiltersDirectory exposeBundlesMetricsInPrometheus
+failureDomainsEnabled flowOrQpsDifferenceThresholdPercentage forceDeleteNamespaceAllowed
+forceDeleteTenantAllowed httpRequestsFailOnUnknownPropertiesEnabled isAllowAutoUpdateSchemaEnabled
+keySharedLookAheadMsgInReplayThresholdPerConsumer keySharedLookAheadMsgInReplayThresholdPerSubscription
+keySharedUnblockingIntervalMs loadBalanceSheddingDelayInSeconds loadBalancerAutoBundleSplitEnabled
+loadBalancerAutoUnloadSplitBundlesEnabled loadBalancerAverageResourceUsageDifferenceThresholdPercentage
+loadBalancerAvgShedderHighThreshold loadBalancerAvgShedderHitCountHighThreshold
+loadBalancerAvgShedderHitCountLowThreshold loadBalancerAvgShedderLowThreshold
+loadBalancerBandwidthInResourceWeight loadBalancerBandwidthOutResourceWeight
+loadBalancerBandwithInResourceWeight loadBalancerBandwithOutResourceWeight
+loadBalancerBrokerLoadDataTTLInSeconds loadBalancerBrokerLoadTargetStd loadBalancerBrokerMaxTopics
+loadBalancerBrokerOverloadedThresholdPercentage loadBalancerBrokerThresholdShedderPercentage
+loadBalancerBundleUnloadMinThroughputThreshold loadBalancerCPUResourceWeight loadBalancerDebugModeEnabled
+loadBalancerDirectMemoryResourceWeight loadBalancerDistributeBundlesEvenlyEnabled
+loadBalancerHistoryResourcePercentage loadBalancerHostUsageCheckIntervalMinutes loadBalancerLoadSheddingStrategy
+loadBalancerMaxNumberOfBrokerSheddingPerCycle loadBalancerMaxNumberOfBundlesInBundleLoadReport
+loadBalancerMaxNumberOfBundlesToSplitPerCycle loadBalancerMemoryResourceWeight
+loadBalancerMsgRateDifferenceShedderThreshold loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold
+loadBalancerNamespaceBundleMaxBandwidthMbytes loadBalancerNamespaceBundleMaxMsgRate
+loadBalancerNamespaceBundleMaxSessions loadBalancerNamespaceBundleMaxTopics
+loadBalancerNamespaceBundleSplitConditionHitCountThreshold loadBalancerNamespaceMaximumBundles
+loadBalancerReportUpdateMaxIntervalMinutes loadBalancerReportUpdateMinIntervalMillis
+loadBalancerReportUpdateThresholdPercentage loadBalancerServiceUnitStateMaxConcurrentOverrides
+loadBalancerServiceUnitTableViewSyncer loadBalancerSheddingBundlesWithPoliciesEnabled
+loadBalancerSheddingConditionHitCountThreshold loadBalancerSheddingEnabled
+loadBalancerSheddingExcludedNamespaces loadBalancerSheddingGracePeriodMinutes
+loadBalancerSheddingIntervalMinutes loadBalancerTransferEnabled loadManagerClassName
+managedLedgerCacheEvictionExtendTTLOfEntriesWithRemainingExpectedReadsMaxTimes
+managedLedgerCacheEvictionExtendTTLOfRecentlyAccessed managedLedgerCacheEvictionTimeThresholdMillis
+managedLedgerCacheEvictionWatermark managedLedgerCacheSizeMB
+managedLedgerCursorResetLedgerCloseTimestampMaxClockSkewMillis managedLedgerForceRecovery
+managedLedgerInactiveLedgerRolloverTimeSeconds managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds
+managedLedgerMaxBacklogBetweenCursorsForCaching managedLedgerMinimumBacklogCursorsForCaching
+managedLedgerMinimumBacklogEntriesForCaching managedLedgerTraceTaskExecution maxConcurrentLookupRequest
+maxConcurrentTopicLoadRequest maxMessagePublishBufferSizeInMB maxNamespacesPerTenant
+maxNumPartitionsPerPartitionedTopic maxPublishRatePerTopicInBytes maxPublishRatePerTopicInMessages maxTenants
+maxTopicsPerNamespace maxUnloadBundleNumPerShedding maxUnloadPercentage metadataSyncEventTopic minUnloadMessage
+minUnloadMessageThroughput namespaceBundleUnloadingTimeoutMs preciseDispatcherFlowControl preferLaterVersions
+replicationProducerQueueSize replicationStartAt resourceUsageTransportPublishIntervalInSecs
+schemaLedgerForceRecovery skipBrokerShutdownOnOOM strictlyVerifySubscriptionName
+subscribeRatePeriodPerConsumerInSecond subscribeThrottlingRatePerConsumer subscriptionKeySharedEnable
+subscriptionKeySharedUseClassicPersistentImplementation subscriptionRedeliveryTrackerEnabled
+subscriptionSharedUseClassicPersistentImplementation subscriptionTypesEnabled superUserRoles
+supportedNamespaceBundleSplitAlgorithms topicFactoryClassName topicNameCacheMaxCapacity
+topicPoliciesCacheInitTimeoutSeconds topicPublisherThrottlingTickTimeMillis transactionLogBatchedWriteEnabled
+transactionPendingAckBatchedWriteEnabled unblockStuckSubscriptionEnabled
+"""
+"""The settings that a real broker can change at runtime (dynamic fields of ServiceConfiguration in 4.2.4)."""
 
 _NO_FIELDS: Final = ("basicAuthConf", "streamingDispatch", "token")
 """The first letters of settings that are not fields of ServiceConfiguration. Some of them are secrets."""
@@ -119,17 +184,9 @@ def _written(name: str, default: str, given: Mapping[str, str]) -> str:
     return default if wrong or _HIDDEN.fullmatch(name) else value
 
 
-def _names(call: Call) -> Any:
-    return list(DYNAMIC)
-
-
-def _values(call: Call) -> Any:
-    return call.broker.policies.dynamic
-
-
 def _dynamic(call: Call, verb: str) -> str:
     name = call.path_text("name")
-    if name not in DYNAMIC:
+    if name not in _DYNAMIC_SETTINGS.split():
         raise RestError(412, f"Can't {verb} non-dynamic configuration")
     return name
 
@@ -176,8 +233,8 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_BROKERS}/internal-configuration", _internal, "metadata stores (only the one in memory)"),
     Endpoint("GET", f"{_BROKERS}/backlog-quota-check", _check_backlog_quotas, "check all backlog quotas now"),
     Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the effective settings"),
-    Endpoint("GET", f"{_DYNAMIC}/values", _values, "the settings changed at runtime"),
-    Endpoint("GET", _DYNAMIC, _names, "the settings that can be changed at runtime"),
+    Endpoint("GET", f"{_DYNAMIC}/values", lambda call: call.broker.policies.dynamic, "the settings changed at runtime"),
+    Endpoint("GET", _DYNAMIC, lambda call: _DYNAMIC_SETTINGS.split(), "the settings that can be changed at runtime"),
     Endpoint("POST", f"{_DYNAMIC}/{{name}}/{{value}}", _set, "change a setting"),
     Endpoint("DELETE", f"{_DYNAMIC}/{{name}}", _unset, "reset a setting to its default"),
     Endpoint("GET", f"{_BROKERS}/{{cluster}}", _brokers, "addresses of the brokers of a cluster (only this broker)"),

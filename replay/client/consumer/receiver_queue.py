@@ -30,8 +30,6 @@ __all__ = ["ReceiverQueue", "start_again"]
 class ReceiverQueue:
     """The waiting messages, and the permits returned since the last FLOW."""
 
-    __slots__ = ("_flow", "_half", "available", "messages", "paused", "size")
-
     def __init__(self, size: int, flow: Callable[[int], None], *, paused: bool = False) -> None:
         self.size = size
         """``receiverQueueSize``, in messages."""

@@ -107,8 +107,6 @@ class BatchContainer:
     message would cost too much.
     """
 
-    __slots__ = ("_batch", "_most_bytes", "count", "most", "most_bytes", "size", "time")
-
     def __init__(self, most: int, most_bytes: int) -> None:
         self.most = most if most > 0 else 1 << 62
         self._most_bytes = most_bytes
@@ -150,8 +148,6 @@ class BatchContainer:
 class KeyBasedBatchContainer(BatchContainer):
     """A container with one batch for each key."""
 
-    __slots__ = ("_batches",)
-
     def __init__(self, most: int, most_bytes: int) -> None:
         super().__init__(most, most_bytes)
         self._batches: dict[str | None, Batch] = {}
@@ -191,8 +187,6 @@ def _key(message: OutgoingMessage) -> str | None:
 
 class BatchTimer:
     """The timer of a producer. ``delay`` is in ms. ``flush`` sends the batch, or returns False if it is empty."""
-
-    __slots__ = ("_delay", "_engine", "_flush", "_ready", "_sent", "timer")
 
     def __init__(
         self, engine: ClientContext, delay: int, *, ready: Callable[[], bool], flush: Callable[[], bool]

@@ -251,8 +251,6 @@ def _divided(settings: ProducerSettings, count: int) -> ProducerSettings:
 class MessageRouter:
     """The router of one partitioned producer with ``count`` partitions. ``random`` returns numbers in [0, 1)."""
 
-    __slots__ = ("_choose", "_murmur", "_next", "_start", "_switch_ms")
-
     def __init__(self, settings: ProducerSettings, count: int, random: Callable[[], float]) -> None:
         self._start = self._next = int(random() * count)
         self._murmur = settings.hashingScheme == "Murmur3_32Hash"

@@ -116,8 +116,6 @@ class OpSendMsg:
 class PendingSends:
     """The pending entries of one producer, in the order of their SENDs."""
 
-    __slots__ = ("messages", "ops")
-
     def __init__(self) -> None:
         self.ops: deque[OpSendMsg] = deque()
         self.messages = 0

@@ -30,8 +30,6 @@ class DuplicateRisk(Enum):
 class SequenceIds:
     """The sequence ids of one producer. ``initial`` is the setting ``initialSequenceId``."""
 
-    __slots__ = ("_initial", "next", "published", "pushed", "suspected")
-
     def __init__(self, initial: int | None) -> None:
         self._initial = initial
         start = -1 if initial is None else initial

@@ -22,8 +22,7 @@ from pcli.replay.player.replay import Replay
 from pcli.replay.player.reproduce.command_source import CommandSource
 from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, formatted_lines, literal
 from pcli.replay.player.response_matching import KEEP_ALIVE, Pair
-from pcli.replay.player.script.admin_interventions import RESTART, Call
-from pcli.replay.player.script.script import Step
+from pcli.replay.player.script.script import RESTART, RestCall, Step
 from pcli.replay.player.script.seed_messages import SEED_STREAM
 
 __all__ = ["INDENT", "ConversationSource"]
@@ -72,7 +71,7 @@ class ConversationSource:
                     self._send(self._clients[stream], Frame.of(data), event.ms)
                 case CloseConnection(stream):
                     self._add("", f"{self._clients[stream]}.close()")
-                case Call():
+                case RestCall():
                     self._add("", self.call(event.what))
                 case Pair():
                     self._expect(self._clients[event.what.stream], event.what)
@@ -91,7 +90,7 @@ class ConversationSource:
         while self._absent and self._absent[0][0] <= position:
             self._note(self._absent.pop(0)[1])
 
-    def call(self, call: Call) -> Node:
+    def call(self, call: RestCall) -> Node:
         """Return the source of a REST call or a restart."""
         if call == RESTART:
             return "broker.restart()"

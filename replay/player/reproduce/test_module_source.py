@@ -14,7 +14,7 @@ from pcli.replay.player.recording_player import RecordingPlayer
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.reproduce.conversation_source import INDENT, ConversationSource
 from pcli.replay.player.reproduce.python_source import Group, Node, formatted_lines, literal
-from pcli.replay.player.script.admin_interventions import Call
+from pcli.replay.player.script.script import RestCall
 
 __all__ = ["reproduce"]
 
@@ -90,7 +90,7 @@ def _opening(replay: Replay, conversation: ConversationSource, settings: Mapping
             yield from formatted_lines("", conversation.call(call), INDENT)
 
 
-def _partitioned(call: Call) -> str:
+def _partitioned(call: RestCall) -> str:
     """Return the MiniBroker argument for a call that creates a partitioned topic, or an empty string."""
     found = _PARTITIONED.fullmatch(call.path) if call.method == "PUT" else None
     return f"{found[1]}:{call.body}" if found else ""

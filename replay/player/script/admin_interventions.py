@@ -12,24 +12,20 @@ Rules of this file
    unload.
 3. The broker was restarted if it ended all open connections within two seconds and no client's last command was the
    cause.
-
-The operations are calls to the broker's REST interface, as data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.errors import LocalError
 from pcli.codec.observe import Consumer, Producer
 from pcli.codec.proto import pb
-from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.id_translation import Position, position_of
-from pcli.replay.player.script.script import Script, Step
+from pcli.replay.player.script.script import RESTART, Rename, RestCall, Script, Step, topic_path
 
-__all__ = ["RESTART", "Call", "Intervention", "Rename", "find_interventions", "topic_path"]
+__all__ = ["Intervention", "find_interventions"]
 
 
 _TOGETHER_MS: Final = 2000
@@ -44,7 +40,7 @@ class Intervention:
     step: Step
     topic: str
     """The topic; empty for all topics."""
-    call: Call
+    call: RestCall
 
 
 def find_interventions(script: Script, rename: Rename = str) -> list[Intervention]:
@@ -112,18 +108,18 @@ def _closes_allowed_by(step: Step) -> tuple[str, str] | None:
     return None
 
 
-def _call_for_group(script: Script, group: list[Step], topic: str, path: str) -> Call | None:
+def _call_for_group(script: Script, group: list[Step], topic: str, path: str) -> RestCall | None:
     """Return the call that causes exactly the CLOSEs of this group, or None if there is none."""
     if _terminated(script, topic, group):
-        return Call("POST", f"{path}/terminate")
+        return RestCall("POST", f"{path}/terminate")
     if _deleted(script, topic, group[0].index) or _lost_subscription(script, group):
-        return Call("DELETE", f"{path}?force=true")
+        return RestCall("DELETE", f"{path}?force=true")
     subscriptions = {step.peer.subscription for step in group if isinstance(step.peer, Consumer)}
     if len(subscriptions) == 1 and all(isinstance(step.peer, Consumer) for step in group) and _others(script, group):
         return _reset(script, group, f"{path}/subscription/{next(iter(subscriptions))}")
     if all(isinstance(step.peer, Producer) for step in group) and _others(script, group):
         return None
-    return Call("PUT", f"{path}/unload")
+    return RestCall("PUT", f"{path}/unload")
 
 
 def _terminated(script: Script, topic: str, group: list[Step]) -> bool:
@@ -188,7 +184,7 @@ def _others(script: Script, group: list[Step]) -> bool:
     return any(peer not in closed for peer in before & after)
 
 
-def _reset(script: Script, group: list[Step], path: str) -> Call:
+def _reset(script: Script, group: list[Step], path: str) -> RestCall:
     """Return a reset to the first entry that the subscription receives a second time, or else its deletion."""
     peer = group[0].peer
     assert isinstance(peer, Consumer)
@@ -199,9 +195,9 @@ def _reset(script: Script, group: list[Step], path: str) -> Call:
         if (step.peer.topic, step.peer.subscription) == (peer.topic, peer.subscription):
             position = position_of(step.frame.command.message.message_id)
             if step.index > group[-1].index and position in seen:
-                return Call("POST", f"{path}/resetcursor", position=position)
+                return RestCall("POST", f"{path}/resetcursor", position=position)
             seen.add(position)
-    return Call("DELETE", f"{path}?force=true")
+    return RestCall("DELETE", f"{path}?force=true")
 
 
 def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Intervention]:
@@ -210,12 +206,12 @@ def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Interve
         topic = step.topic
         if step.name == "REACHED_END_OF_TOPIC" and topic not in known:
             known.add(topic)
-            yield Intervention(step, topic, Call("POST", f"{topic_path(rename(topic))}/terminate"))
+            yield Intervention(step, topic, RestCall("POST", f"{topic_path(rename(topic))}/terminate"))
         elif step.name == "WATCH_TOPIC_UPDATE" and step.frame is not None:
             for name in step.frame.command.watchTopicUpdate.deleted_topics:
                 if name not in known:
                     known.add(name)
-                    yield Intervention(step, name, Call("DELETE", f"{topic_path(rename(name))}?force=true"))
+                    yield Intervention(step, name, RestCall("DELETE", f"{topic_path(rename(name))}?force=true"))
 
 
 def _restart(script: Script) -> Step | None:
@@ -239,32 +235,3 @@ def _caused_by_client(script: Script, end: Step) -> bool:
     """Return whether a connection ended because of a refusal, a login, or a SEND to a closed producer."""
     earlier = [step for step in script.steps[: end.index] if step.stream == end.stream]
     return not earlier or earlier[-1].name in ("ERROR", "AUTH_CHALLENGE", "SEND", "CONNECT", "AUTH_RESPONSE")
-
-
-Rename = Callable[[str], str]
-"""A function that maps a captured topic name to the live topic name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call."""
-
-    method: str
-    path: str
-    """The path after ``/admin/v2/``."""
-    body: object = None
-    position: tuple[int, int] | None = None
-    """A captured message id that becomes the body when its live id is known."""
-
-
-RESTART = Call("RESTART", "")
-"""A restart. It is not a REST call, and only an embedded mini-broker supports it."""
-
-
-def topic_path(topic: str | TopicName) -> str:
-    """Return the REST path of a topic. An invalid name is returned unchanged, and the broker refuses it."""
-    try:
-        name = topic if isinstance(topic, TopicName) else TopicName.parse(str(topic))
-    except LocalError:
-        return str(topic)
-    return f"{name.domain}/{name.tenant}/{name.namespace}/{name.encoded_local}"

@@ -20,10 +20,10 @@ from typing import Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.player.script.admin_interventions import Call, Rename, find_interventions, topic_path
+from pcli.replay.player.script.admin_interventions import find_interventions
 from pcli.replay.player.script.commands_not_replayed import skipped_steps, topics_of
 from pcli.replay.player.script.recorded_exchanges import responses_to_sends, stored
-from pcli.replay.player.script.script import Script, Step
+from pcli.replay.player.script.script import Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["Preparation", "prepare"]
 
@@ -39,11 +39,11 @@ class Preparation:
 
     settings: dict[str, str] = field(default_factory=dict)
     """Names and values of broker.conf that the capture shows."""
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RestCall] = field(default_factory=list)
     """Calls before the replay. The broker may refuse calls that create existing objects."""
-    before: dict[int, list[Call]] = field(default_factory=dict)
+    before: dict[int, list[RestCall]] = field(default_factory=dict)
     """Calls before a client's step is sent, by the step's index."""
-    instead: dict[int, list[Call]] = field(default_factory=dict)
+    instead: dict[int, list[RestCall]] = field(default_factory=dict)
     """Calls to make if the live broker does not send a captured step without them, by the step's index."""
     topics: set[str] = field(default_factory=set)
     """Topics with an administrative operation; an empty name means all topics."""
@@ -93,7 +93,7 @@ def _settings(script: Script) -> Iterator[tuple[str, str]]:
 # -- namespaces, topics and schemas ------------------------------------------------------------------------------------
 
 
-def _namespaces(script: Script, rename: Rename) -> Iterator[Call]:
+def _namespaces(script: Script, rename: Rename) -> Iterator[RestCall]:
     """Yield the calls that create the tenants and namespaces that the captured broker served."""
     names: dict[str, None] = {}
     for step in script.steps:
@@ -103,12 +103,12 @@ def _namespaces(script: Script, rename: Rename) -> Iterator[Call]:
         if step.name == "GET_TOPICS_OF_NAMESPACE" and step.frame is not None:
             names[step.frame.command.getTopicsOfNamespace.namespace] = None
     for tenant in dict.fromkeys(name.partition("/")[0] for name in names):
-        yield Call("PUT", f"tenants/{tenant}", {"allowedClusters": ["standalone"]})
+        yield RestCall("PUT", f"tenants/{tenant}", {"allowedClusters": ["standalone"]})
     duplicates = {_namespace(topic, rename) for topic in _with_duplicates(script)}
     for name in names:
-        yield Call("PUT", f"namespaces/{name}")
+        yield RestCall("PUT", f"namespaces/{name}")
         if name in duplicates:
-            yield Call("POST", f"namespaces/{name}/deduplication", body=True)
+            yield RestCall("POST", f"namespaces/{name}/deduplication", body=True)
 
 
 def _with_duplicates(script: Script) -> Iterator[TopicName]:
@@ -133,12 +133,12 @@ def _partitions(script: Script, found: Preparation, rename: Rename, *, partition
         for topic in topics_of(step.request.topic) if not response.error else ():
             path, count, before = topic_path(rename(str(topic))), response.partitions, known.get(str(topic))
             if before is None and count:
-                found.calls.append(Call("PUT", f"{path}/partitions", count))
+                found.calls.append(RestCall("PUT", f"{path}/partitions", count))
             elif before is None and partitioned:
-                found.calls.append(Call("PUT", path))
+                found.calls.append(RestCall("PUT", path))
             elif before is not None and count > before > 0:
                 request = _line_of(script, step)
-                found.before.setdefault(request, []).append(Call("POST", f"{path}/partitions", count))
+                found.before.setdefault(request, []).append(RestCall("POST", f"{path}/partitions", count))
             known[str(topic)] = count
 
 
@@ -149,7 +149,7 @@ def _line_of(script: Script, response: Step) -> int:
     return next(step.index for step in script.steps if step.frame is not None and step.frame.number == number)
 
 
-def _schemas(script: Script, rename: Rename) -> Iterator[Call]:
+def _schemas(script: Script, rename: Rename) -> Iterator[RestCall]:
     """Yield calls that create the schemas that a response contains and that no client registered before."""
     brought: set[str] = set()
     for step in script.steps:
@@ -167,13 +167,13 @@ def _schemas(script: Script, rename: Rename) -> Iterator[Call]:
                     yield _schema_call(TopicName.parse(rename(str(topic))), command.getSchemaResponse.schema)
 
 
-def _schema_call(topic: TopicName, schema: pb.Schema) -> Call:
+def _schema_call(topic: TopicName, schema: pb.Schema) -> RestCall:
     body = {
         "type": _HUMP.sub("_", pb.Schema.Type.Name(schema.type)).upper(),
         "schema": schema.schema_data.decode("utf-8", "replace"),
         "properties": {one.key: one.value for one in schema.properties},
     }
-    return Call("POST", f"schemas/{topic.base.schema_id}/schema", body)
+    return RestCall("POST", f"schemas/{topic.base.schema_id}/schema", body)
 
 
 def _size_limits(script: Script, found: Preparation, rename: Rename) -> None:
@@ -186,5 +186,7 @@ def _size_limits(script: Script, found: Preparation, rename: Rename) -> None:
             size = len(send.frame.data) - send.frame.parts.command_end
             largest[send.topic] = max(largest.get(send.topic, 0), size)
         elif "maximum message size" in response.frame.command.send_error.message:
-            call = Call("POST", f"{topic_path(rename(send.topic))}/maxMessageSize", max(largest.get(send.topic, 0), 1))
+            call = RestCall(
+                "POST", f"{topic_path(rename(send.topic))}/maxMessageSize", max(largest.get(send.topic, 0), 1)
+            )
             found.before.setdefault(send.index, []).append(call)

@@ -28,7 +28,7 @@ from pcli.codec.observe import Facts, Observer
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.replay.player.script.command_order import in_order_of_effects
 from pcli.replay.player.script.composed_starts import ComposedStarts, compose_starts
-from pcli.replay.player.script.script import Connection, Script, Step
+from pcli.replay.player.script.script import CapturedConnection, Script, Step
 
 __all__ = ["build_script"]
 
@@ -157,7 +157,7 @@ def _play(
         return
     stream = seen[0].frame.stream
     number = stream.number
-    script.connections[number] = Connection(number, stream.client, stream.server)
+    script.connections[number] = CapturedConnection(number, stream.client, stream.server)
     for facts in seen:
         frame = facts.frame
         assert isinstance(frame, CapturedFrame)

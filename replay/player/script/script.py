@@ -1,18 +1,21 @@
-"""The script of a replay, as data: connections, and the captured frames in the order in which they are replayed."""
+"""The script of a replay, as data: connections, captured frames in the order of the replay, and calls to REST."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pcli.codec.capture import CapturedFrame
+from pcli.codec.errors import LocalError
 from pcli.codec.wire.commands import name_of
+from pcli.codec.wire.topic_name import TopicName
 
 if TYPE_CHECKING:
     from pcli.codec.observe import Consumer, Producer, Request
 
-__all__ = ["Connection", "Script", "Step"]
+__all__ = ["RESTART", "CapturedConnection", "Rename", "RestCall", "Script", "Step", "topic_path"]
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +65,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Connection:
+class CapturedConnection:
     """One replayed connection."""
 
     number: int
@@ -75,8 +78,39 @@ class Script:
     """The steps and connections of one replay."""
 
     steps: list[Step] = field(default_factory=list)
-    connections: dict[int, Connection] = field(default_factory=dict)
+    connections: dict[int, CapturedConnection] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     """Number of connections or frames that are not replayed, by reason."""
     composed: list[str] = field(default_factory=list)
     """The commands at the start of connections that were composed, each with the frame from which it follows."""
+
+
+# -- calls of the REST interface --------------------------------------------------------------------------------------
+
+Rename = Callable[[str], str]
+"""A function that maps a captured topic name to the live topic name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestCall:
+    """One call."""
+
+    method: str
+    path: str
+    """The path after ``/admin/v2/``."""
+    body: object = None
+    position: tuple[int, int] | None = None
+    """A captured message id that becomes the body when its live id is known."""
+
+
+RESTART = RestCall("RESTART", "")
+"""A restart. It is not a REST call, and only an embedded mini-broker supports it."""
+
+
+def topic_path(topic: str | TopicName) -> str:
+    """Return the REST path of a topic. An invalid name is returned unchanged, and the broker refuses it."""
+    try:
+        name = topic if isinstance(topic, TopicName) else TopicName.parse(str(topic))
+    except LocalError:
+        return str(topic)
+    return f"{name.domain}/{name.tenant}/{name.namespace}/{name.encoded_local}"

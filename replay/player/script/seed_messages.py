@@ -22,8 +22,7 @@ from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.id_translation import Position, position_of
-from pcli.replay.player.script.admin_interventions import Call, Rename, topic_path
-from pcli.replay.player.script.script import Connection, Script, Step
+from pcli.replay.player.script.script import CapturedConnection, Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["SEED_STREAM", "seed"]
 
@@ -34,13 +33,15 @@ _NAME: Final = "pcli-replay"
 _LATEST: Final = pb.CommandSubscribe.Latest
 
 
-def seed(script: Script, rename: Rename = str) -> list[Call]:
+def seed(script: Script, rename: Rename = str) -> list[RestCall]:
     """Insert the seed messages at the start of the script. Return the calls that create their subscriptions."""
     found = _unsent(script)
     if not found:
         return []
     first = script.steps[0]
-    script.connections[SEED_STREAM] = Connection(SEED_STREAM, ("pcli", 0), script.connections[first.stream].server)
+    script.connections[SEED_STREAM] = CapturedConnection(
+        SEED_STREAM, ("pcli", 0), script.connections[first.stream].server
+    )
     stream = Stream(SEED_STREAM, ("pcli", 0), script.connections[first.stream].server, midstream=False)
     frames = list(_conversation(found))
     steps = [
@@ -104,7 +105,9 @@ def _framed(data: bytes, stream: Stream, time_ms: float, *, from_client: bool) -
     return CapturedFrame(data, kind, 0, 0, int(time_ms * 1_000_000), stream, from_client, 0, START)
 
 
-def _subscriptions(script: Script, found: dict[str, dict[Position, CapturedFrame]], rename: Rename) -> Iterator[Call]:
+def _subscriptions(
+    script: Script, found: dict[str, dict[Position, CapturedFrame]], rename: Rename
+) -> Iterator[RestCall]:
     """Yield calls for durable subscriptions that received a seed message but would start at the latest message."""
     made: set[tuple[str, str]] = set()
     for step in script.steps:
@@ -117,8 +120,8 @@ def _subscriptions(script: Script, found: dict[str, dict[Position, CapturedFrame
         if late and key not in made and _received(script, peer, found[peer.topic]):
             made.add(key)
             path = topic_path(rename(peer.topic))
-            yield Call("PUT", path)
-            yield Call("PUT", f"{path}/subscription/{peer.subscription}", {"ledgerId": -1, "entryId": -1})
+            yield RestCall("PUT", path)
+            yield RestCall("PUT", f"{path}/subscription/{peer.subscription}", {"ledgerId": -1, "entryId": -1})
 
 
 def _received(script: Script, peer: Consumer, entries: dict[Position, CapturedFrame]) -> bool:

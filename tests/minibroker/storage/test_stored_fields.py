@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -90,9 +92,16 @@ INSTANCES: dict[type, tuple[Any, str, str]] = {
 }
 
 
+def _attributes(kind: type) -> set[str]:
+    """Return the attributes that the source of a class assigns."""
+    tree = ast.walk(ast.parse(inspect.getsource(kind)))
+    stored = (node for node in tree if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return {node.attr for node in stored if isinstance(node.value, ast.Name) and node.value.id == "self"}
+
+
 @pytest.mark.parametrize("kind", FIELDS, ids=lambda kind: kind.__name__)
 def test_each_field_is_stored_or_listed(kind: type) -> None:
-    names = {one.name for one in fields(kind)} if is_dataclass(kind) else set(kind.__slots__)  # type: ignore[attr-defined]
+    names = {one.name for one in fields(kind)} if is_dataclass(kind) else _attributes(kind)
     stored, other = (set(text.split()) for text in FIELDS[kind])
     assert names == stored | other
     assert not stored & other

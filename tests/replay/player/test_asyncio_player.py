@@ -75,8 +75,8 @@ def test_http_urls_are_refused(small_captures, against):
 
 
 def test_a_refused_call_returns_its_status(broker):
-    from pcli.replay.player.script.admin_interventions import Call
+    from pcli.replay.player.script.script import RestCall
 
-    assert call_rest(broker.http_url, Call("PUT", "persistent/public/default/nobody/unload")) == 404
+    assert call_rest(broker.http_url, RestCall("PUT", "persistent/public/default/nobody/unload")) == 404
     with pytest.raises(RemoteError):
-        call_rest("http://127.0.0.1:1", Call("PUT", "tenants/x"))
+        call_rest("http://127.0.0.1:1", RestCall("PUT", "tenants/x"))

@@ -8,7 +8,7 @@ from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.player import CloseConnection, OpenConnection, Pace, Player, SendCommand
-from pcli.replay.player.script.admin_interventions import Call
+from pcli.replay.player.script.script import RestCall
 
 CAPTURE = "01-exclusive-unbatched.pcapng"
 
@@ -107,13 +107,13 @@ def test_the_users_token_replaces_the_captured_one(stage):
 
 
 def test_calls_precede_their_step(stage):
-    call = Call("POST", "persistent/public/x/t/partitions", 4)
+    call = RestCall("POST", "persistent/public/x/t/partitions", 4)
     it = stage(before={0: [call]})
     assert it.act()[0] == call
 
 
 def test_calls_are_made_if_the_broker_does_not_send_the_frame_by_itself(stage):
-    call = Call("PUT", "persistent/public/x/t/unload")
+    call = RestCall("PUT", "persistent/public/x/t/unload")
     it = stage(instead={1: [call]}, pace=Pace(latency_ms=100))
     it.act()
     it.now = it.player.deadline
@@ -123,7 +123,7 @@ def test_calls_are_made_if_the_broker_does_not_send_the_frame_by_itself(stage):
 
 
 def test_a_call_with_a_message_id_has_the_live_id(stage):
-    it = stage(before={0: [Call("POST", "p", position=(7, 1))]})
+    it = stage(before={0: [RestCall("POST", "p", position=(7, 1))]})
     it.player.ids.positions[7, 1] = 2, 0
     assert it.act()[0].body == {"ledgerId": 2, "entryId": 0, "partitionIndex": -1, "batchIndex": -1}
 
