@@ -110,262 +110,190 @@ _DISPATCH_KEYS: Final = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateI
 _NO_RATE: Final = {**dict.fromkeys(_DISPATCH_KEYS, 0), "relativeToPublishRate": False, "ratePeriodInSecond": 1}
 
 
-def _limit(name: str, topic: str, json: str, topic_text: str = "", **more: Any) -> Policy:
+def _row(names: str, kind: JavaType | None, settings: str = "", *, flags: str = "", **more: Any) -> Policy:
+    """Return the row of a policy.
+
+    ``names`` are the name for namespaces, the name for topics and the key in the policies of a namespace; ``-`` stands
+    for none. ``settings`` are the overridden settings, each followed by a dot and its key if the value is an object.
+    ``flags`` are the fields of Policy that are True.
+    """
+    name, topic, json = ("" if one == "-" else one for one in names.split())
+    overridden = ((setting, key) for setting, _, key in (one.partition(".") for one in settings.split()))
+    return Policy(name, topic, json, kind, tuple(overridden), **dict.fromkeys(flags.split(), True), **more)
+
+
+def _limit(names: str, topic_text: str = "", *, topic_check: checks.Check | None = None, **more: Any) -> Policy:
     """Return a row for a policy whose value is a number and whose setting has the same name."""
-    return Policy(
-        name,
-        topic,
-        json,
-        INT,
-        ((name or topic, ""),),
-        check=checks.not_negative(f"{name} must be 0 or more"),
-        topic_check=more.pop("topic_check", None) or checks.not_negative(topic_text or f"{topic} must be 0 or more"),
-        **more,
-    )
+    name, topic = ("" if one == "-" else one for one in names.split()[:2])
+    check = checks.not_negative(f"{name} must be 0 or more")
+    topic_check = topic_check or checks.not_negative(topic_text or f"{topic} must be 0 or more")
+    return _row(names, INT, name or topic, check=check, topic_check=topic_check, **more)
 
 
 POLICIES: Final = (
-    _limit("maxProducersPerTopic", "maxProducers", "max_producers_per_topic"),
-    _limit("maxConsumersPerTopic", "maxConsumers", "max_consumers_per_topic"),
+    _limit("maxProducersPerTopic maxProducers max_producers_per_topic"),
+    _limit("maxConsumersPerTopic maxConsumers max_consumers_per_topic"),
     _limit(
-        "maxConsumersPerSubscription",
-        "maxConsumersPerSubscription",
-        "max_consumers_per_subscription",
+        "maxConsumersPerSubscription maxConsumersPerSubscription max_consumers_per_subscription",
         "Invalid value for maxConsumersPerSubscription",
-        no_content=True,
+        flags="no_content",
     ),
-    _limit("maxSubscriptionsPerTopic", "maxSubscriptionsPerTopic", "max_subscriptions_per_topic", no_content=True),
-    _limit("maxTopicsPerNamespace", "", "max_topics_per_namespace", unset=0),
+    _limit("maxSubscriptionsPerTopic maxSubscriptionsPerTopic max_subscriptions_per_topic", flags="no_content"),
+    _limit("maxTopicsPerNamespace - max_topics_per_namespace", unset=0),
     _limit(
-        "maxUnackedMessagesPerConsumer",
-        "maxUnackedMessagesOnConsumer",
-        "max_unacked_messages_per_consumer",
+        "maxUnackedMessagesPerConsumer maxUnackedMessagesOnConsumer max_unacked_messages_per_consumer",
         "maxUnackedNum must be 0 or more",
         topic_kind=INTEGER,
     ),
     _limit(
-        "maxUnackedMessagesPerSubscription",
-        "maxUnackedMessagesOnSubscription",
-        "max_unacked_messages_per_subscription",
+        "maxUnackedMessagesPerSubscription maxUnackedMessagesOnSubscription max_unacked_messages_per_subscription",
         "maxUnackedNum must be 0 or more",
         topic_kind=INTEGER,
     ),
-    _limit("", "maxMessageSize", "", topic_check=checks.message_size, no_content=True),
-    Policy(
-        "deduplication",
-        "deduplicationEnabled",
-        "deduplicationEnabled",
+    _limit("- maxMessageSize -", topic_check=checks.message_size, flags="no_content"),
+    _row(
+        "deduplication deduplicationEnabled deduplicationEnabled",
         BOOLEAN,
-        (("brokerDeduplicationEnabled", ""),),
+        "brokerDeduplicationEnabled",
         topic_kind=BOOLEAN_OBJECT,
     ),
-    Policy(
-        "autoTopicCreation",
-        "",
-        "autoTopicCreationOverride",
+    _row(
+        "autoTopicCreation - autoTopicCreationOverride",
         types.AUTO_TOPIC_CREATION,
-        (
-            ("allowAutoTopicCreation", "allowAutoTopicCreation"),
-            ("allowAutoTopicCreationType", "topicType"),
-            ("defaultNumPartitions", "defaultNumPartitions"),
-        ),
+        "allowAutoTopicCreation.allowAutoTopicCreation "
+        "allowAutoTopicCreationType.topicType defaultNumPartitions.defaultNumPartitions",
         check=checks.auto_topic_creation,
     ),
-    Policy(
-        "autoSubscriptionCreation",
-        "autoSubscriptionCreation",
-        "autoSubscriptionCreationOverride",
+    _row(
+        "autoSubscriptionCreation autoSubscriptionCreation autoSubscriptionCreationOverride",
         types.AUTO_SUBSCRIPTION_CREATION,
-        (("allowAutoSubscriptionCreation", "allowAutoSubscriptionCreation"),),
+        "allowAutoSubscriptionCreation.allowAutoSubscriptionCreation",
     ),
-    Policy(
-        "encryptionRequired",
-        "",
-        "encryption_required",
+    _row(
+        "encryptionRequired - encryption_required",
         BOOLEAN,
-        (("encryptionRequireOnProducer", ""),),
+        "encryptionRequireOnProducer",
         unset=False,
-        keep=True,
-        listed=True,
-        either=True,
+        flags="keep listed either",
     ),
-    Policy(
-        "delayedDelivery",
-        "delayedDelivery",
-        "delayed_delivery_policies",
+    _row(
+        "delayedDelivery delayedDelivery delayed_delivery_policies",
         types.DELAYED_DELIVERY,
-        (
-            ("delayedDeliveryEnabled", "active"),
-            ("delayedDeliveryTickTimeMillis", "tickTime"),
-            ("delayedDeliveryMaxDelayInMillis", "maxDeliveryDelayInMillis"),
-        ),
+        "delayedDeliveryEnabled.active "
+        "delayedDeliveryTickTimeMillis.tickTime delayedDeliveryMaxDelayInMillis.maxDeliveryDelayInMillis",
     ),
-    Policy(
-        "subscriptionTypesEnabled",
-        "subscriptionTypesEnabled",
-        "subscription_types_enabled",
+    _row(
+        "subscriptionTypesEnabled subscriptionTypesEnabled subscription_types_enabled",
         types.SUBSCRIPTION_TYPES,
-        (("subscriptionTypesEnabled", ""),),
+        "subscriptionTypesEnabled",
         check=checks.subscription_types,
         topic_check=checks.topic_subscription_types,
         unset=[],
         topic_unset=[],
-        no_content=True,
-        listed=True,
+        flags="no_content listed",
     ),
-    Policy(
-        "schemaCompatibilityStrategy",
-        "schemaCompatibilityStrategy",
-        "schema_compatibility_strategy",
+    _row(
+        "schemaCompatibilityStrategy schemaCompatibilityStrategy schema_compatibility_strategy",
         types.SCHEMA_STRATEGY,
-        (("schemaCompatibilityStrategy", ""),),
+        "schemaCompatibilityStrategy",
         verb="PUT",
         topic_verb="PUT",
         unset="UNDEFINED",
-        keep=True,
-        listed=True,
+        flags="keep listed",
     ),
-    Policy(
-        "isAllowAutoUpdateSchema",
-        "",
-        "is_allow_auto_update_schema",
+    _row(
+        "isAllowAutoUpdateSchema - is_allow_auto_update_schema",
         BOOLEAN,
-        (("isAllowAutoUpdateSchemaEnabled", ""),),
+        "isAllowAutoUpdateSchemaEnabled",
         unset=True,
-        keep=True,
-        listed=True,
+        flags="keep listed",
     ),
-    Policy(
-        "schemaValidationEnforced",
-        "schemaValidationEnforced",
-        "schema_validation_enforced",
+    _row(
+        "schemaValidationEnforced schemaValidationEnforced schema_validation_enforced",
         BOOLEAN,
-        (("isSchemaValidationEnforced", ""),),
+        "isSchemaValidationEnforced",
         unset=False,
         topic_unset=False,
-        topic_keep=True,
-        keep=True,
-        listed=True,
-        either=True,
+        flags="topic_keep keep listed either",
     ),
-    Policy(
-        "publishRate",
-        "publishRate",
-        "publishMaxMessageRate",
+    _row(
+        "publishRate publishRate publishMaxMessageRate",
         types.PUBLISH_RATE,
-        (
-            ("maxPublishRatePerTopicInMessages", "publishThrottlingRateInMsg"),
-            ("maxPublishRatePerTopicInBytes", "publishThrottlingRateInByte"),
-        ),
-        by_cluster=True,
-        no_content=True,
-        null_ignored=True,
+        "maxPublishRatePerTopicInMessages.publishThrottlingRateInMsg "
+        "maxPublishRatePerTopicInBytes.publishThrottlingRateInByte",
+        flags="by_cluster no_content null_ignored",
     ),
-    Policy(
-        "dispatchRate",
-        "dispatchRate",
-        "topicDispatchRate",
+    _row(
+        "dispatchRate dispatchRate topicDispatchRate",
         types.DISPATCH_RATE,
-        (
-            ("dispatchThrottlingRatePerTopicInMsg", _DISPATCH_KEYS[0]),
-            ("dispatchThrottlingRatePerTopicInByte", _DISPATCH_KEYS[1]),
-        ),
-        by_cluster=True,
-        null_ignored=True,
+        "dispatchThrottlingRatePerTopicInMsg.dispatchThrottlingRateInMsg "
+        "dispatchThrottlingRatePerTopicInByte.dispatchThrottlingRateInByte",
+        flags="by_cluster null_ignored",
     ),
-    Policy(
-        "subscriptionDispatchRate",
-        "subscriptionDispatchRate",
-        "subscriptionDispatchRate",
+    _row(
+        "subscriptionDispatchRate subscriptionDispatchRate subscriptionDispatchRate",
         types.DISPATCH_RATE,
-        (
-            ("dispatchThrottlingRatePerSubscriptionInMsg", _DISPATCH_KEYS[0]),
-            ("dispatchThrottlingRatePerSubscriptionInByte", _DISPATCH_KEYS[1]),
-        ),
-        by_cluster=True,
-        null_ignored=True,
+        "dispatchThrottlingRatePerSubscriptionInMsg.dispatchThrottlingRateInMsg "
+        "dispatchThrottlingRatePerSubscriptionInByte.dispatchThrottlingRateInByte",
+        flags="by_cluster null_ignored",
     ),
-    Policy(
-        "subscribeRate",
-        "subscribeRate",
-        "clusterSubscribeRate",
+    _row(
+        "subscribeRate subscribeRate clusterSubscribeRate",
         types.SUBSCRIBE_RATE,
-        (
-            ("subscribeThrottlingRatePerConsumer", "subscribeThrottlingRatePerConsumer"),
-            ("subscribeRatePeriodPerConsumerInSecond", "ratePeriodInSecond"),
-        ),
-        by_cluster=True,
-        null_ignored=True,
+        "subscribeThrottlingRatePerConsumer.subscribeThrottlingRatePerConsumer "
+        "subscribeRatePeriodPerConsumerInSecond.ratePeriodInSecond",
+        flags="by_cluster null_ignored",
     ),
-    Policy(
-        "messageTTL",
-        "messageTTL",
-        "message_ttl_in_seconds",
+    _row(
+        "messageTTL messageTTL message_ttl_in_seconds",
         INT,
-        (("ttlDurationDefaultInSeconds", ""),),
+        "ttlDurationDefaultInSeconds",
         check=checks.not_negative("Invalid value for message TTL, message TTL must >= 0"),
         topic_kind=INTEGER,
         topic_check=checks.not_negative("Invalid value for message TTL"),
-        in_query=True,
+        flags="in_query",
     ),
-    Policy(
-        "subscriptionExpirationTime",
-        "subscriptionExpirationTime",
-        "subscription_expiration_time_minutes",
+    _row(
+        "subscriptionExpirationTime subscriptionExpirationTime subscription_expiration_time_minutes",
         INT,
-        (("subscriptionExpirationTimeMinutes", ""),),
+        "subscriptionExpirationTimeMinutes",
         topic_kind=INTEGER,
         check=checks.not_negative("Invalid value for subscription expiration time"),
-        in_query=True,
+        flags="in_query",
     ),
-    Policy(
-        "retention",
-        "retention",
-        "retention_policies",
+    _row(
+        "retention retention retention_policies",
         types.RETENTION,
-        (
-            ("defaultRetentionTimeInMinutes", "retentionTimeInMinutes"),
-            ("defaultRetentionSizeInMB", "retentionSizeInMB"),
-        ),
+        "defaultRetentionTimeInMinutes.retentionTimeInMinutes defaultRetentionSizeInMB.retentionSizeInMB",
         check=checks.retention,
-        null_ignored=True,
+        flags="null_ignored",
     ),
-    Policy(
-        "inactiveTopicPolicies",
-        "inactiveTopicPolicies",
-        "inactive_topic_policies",
+    _row(
+        "inactiveTopicPolicies inactiveTopicPolicies inactive_topic_policies",
         types.INACTIVE_TOPIC,
-        (
-            ("brokerDeleteInactiveTopicsMode", "inactiveTopicDeleteMode"),
-            ("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds", "maxInactiveDurationSeconds"),
-            ("brokerDeleteInactiveTopicsEnabled", "deleteWhileInactive"),
-        ),
+        "brokerDeleteInactiveTopicsMode.inactiveTopicDeleteMode "
+        "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds.maxInactiveDurationSeconds "
+        "brokerDeleteInactiveTopicsEnabled.deleteWhileInactive",
     ),
-    Policy(
-        "compactionThreshold",
-        "compactionThreshold",
-        "compaction_threshold",
+    _row(
+        "compactionThreshold compactionThreshold compaction_threshold",
         LONG,
-        (("brokerServiceCompactionThresholdInBytes", ""),),
+        "brokerServiceCompactionThresholdInBytes",
         verb="PUT",
         check=checks.not_negative("compactionThreshold must be 0 or more"),
         topic_check=checks.not_negative("Invalid value for compactionThreshold"),
     ),
     # The policies of replication, entry filters and bookies have no effect.
-    Policy(
-        "deduplicationSnapshotInterval",
-        "deduplicationSnapshotInterval",
-        "deduplicationSnapshotIntervalSeconds",
+    _row(
+        "deduplicationSnapshotInterval deduplicationSnapshotInterval deduplicationSnapshotIntervalSeconds",
         INTEGER,
-        (("brokerDeduplicationSnapshotIntervalSeconds", ""),),
+        "brokerDeduplicationSnapshotIntervalSeconds",
         check=checks.not_negative("interval must be greater than or equal to 0"),
         topic_check=checks.not_negative("interval must be 0 or more"),
-        keep=True,
+        flags="keep",
     ),
-    Policy(
-        "persistence",
-        "persistence",
-        "persistence",
+    _row(
+        "persistence persistence persistence",
         types.PERSISTENCE,
         check=checks.persistence,
         default={
@@ -373,64 +301,44 @@ POLICIES: Final = (
             "managedLedgerMaxMarkDeleteRate": 1.0,
         },
     ),
-    Policy(
-        "replicatorDispatchRate",
-        "replicatorDispatchRate",
-        "replicatorDispatchRate",
+    _row(
+        "replicatorDispatchRate replicatorDispatchRate replicatorDispatchRate",
         types.DISPATCH_RATE,
         default=_NO_RATE,
-        by_cluster=True,
+        flags="by_cluster",
     ),
-    Policy(
-        "subscriptionAuthMode",
-        "",
-        "subscription_auth_mode",
+    _row(
+        "subscriptionAuthMode - subscription_auth_mode",
         types.SUBSCRIPTION_AUTH_MODE,
-        enforced=True,
         unset="None",
-        keep=True,
-        listed=True,
+        flags="enforced keep listed",
     ),
-    Policy(
-        "entryFilters",
-        "entryFilters",
-        "entryFilters",
+    _row(
+        "entryFilters entryFilters entryFilters",
         types.ENTRY_FILTERS,
         check=checks.entry_filters,
         default={"entryFilterNames": ""},
     ),
-    Policy(
-        "schemaAutoUpdateCompatibilityStrategy",
-        "",
-        "schema_auto_update_compatibility_strategy",
+    _row(
+        "schemaAutoUpdateCompatibilityStrategy - schema_auto_update_compatibility_strategy",
         types.SCHEMA_AUTO_UPDATE_STRATEGY,
         verb="PUT",
-        enforced=True,
-        name_no_content=True,
-        keep=True,
+        flags="enforced name_no_content keep",
     ),
-    Policy(
-        "dispatcherPauseOnAckStatePersistent",
-        "dispatcherPauseOnAckStatePersistent",
-        "dispatcherPauseOnAckStatePersistentEnabled",
+    _row(
+        "dispatcherPauseOnAckStatePersistent "
+        "dispatcherPauseOnAckStatePersistent dispatcherPauseOnAckStatePersistentEnabled",
         None,
-        settings=(("dispatcherPauseOnAckStatePersistentEnabled", ""),),
+        "dispatcherPauseOnAckStatePersistentEnabled",
         unset=False,
         removed=False,
         topic_unset=False,
     ),
-    Policy(
-        "persistence/bookieAffinity",
-        "",
-        "",
-        types.BOOKIE_AFFINITY,
-    ),
-    Policy(
-        "allowedTopicPropertyKeysForMetrics",
-        "",
-        "allowed_topic_property_keys_for_metrics",
+    _row("persistence/bookieAffinity - -", types.BOOKIE_AFFINITY),
+    _row(
+        "allowedTopicPropertyKeysForMetrics - allowed_topic_property_keys_for_metrics",
         STRING_SET,
-        (("allowedTopicPropertyKeysForMetrics", ""),),
+        "allowedTopicPropertyKeysForMetrics",
     ),
 )
 
