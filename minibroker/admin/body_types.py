@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.minibroker.policies.java_types import (
-    BOOLEAN,
-    DOUBLE,
-    INT,
-    INTEGER,
-    LONG,
-    LONG_OBJECT,
-    STRING,
-    STRING_LIST,
-    STRING_MAP,
-    STRING_SET,
-    Bean,
-    Enum,
-    EnumSet,
-    JavaList,
-    JavaType,
-    Map,
-    Strings,
-)
+from pcli.minibroker.policies.java_types import STRING, Enum, EnumSet, JavaList, Map, Strings, bean
 from pcli.minibroker.policies.policy_types import AUTH_ACTION
 
 __all__ = [
@@ -47,104 +29,65 @@ _DATA: Final = "org.apache.pulsar.common.policies.data"
 _LARGEST: Final = (1 << 63) - 1
 
 CLUSTER_NAMES: Final = Strings("java.util.LinkedHashSet")
-
-
-def _strings(*names: str) -> dict[str, tuple[JavaType, Any]]:
-    return dict.fromkeys(names, (STRING, None))
-
-
-BOOKIE_INFO: Final = Bean(f"{_DATA}.impl.BookieInfoImpl", _strings("rack", "hostname"))
-TENANT: Final = Bean(
-    f"{_DATA}.TenantInfoImpl", {"adminRoles": (STRING_SET, None), "allowedClusters": (STRING_SET, None)}
-)
-_URLS: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
-CLUSTER: Final = Bean(
+BOOKIE_INFO: Final = bean(f"{_DATA}.impl.BookieInfoImpl", "rack:string hostname:string")
+TENANT: Final = bean(f"{_DATA}.TenantInfoImpl", "adminRoles:set allowedClusters:set")
+_URLS: Final = "serviceUrl:string serviceUrlTls:string brokerServiceUrl:string brokerServiceUrlTls:string"
+CLUSTER: Final = bean(
     f"{_DATA}.ClusterDataImpl",
-    {
-        **_strings(*_URLS, "proxyServiceUrl"),
-        "authenticationPlugin": (STRING, None),
-        "authenticationParameters": (STRING, None),
-        "proxyProtocol": (Enum("org.apache.pulsar.client.api.ProxyProtocol", ("SNI",)), None),
-        "peerClusterNames": (CLUSTER_NAMES, None),
-        "brokerClientTlsEnabled": (BOOLEAN, False),
-        "tlsAllowInsecureConnection": (BOOLEAN, False),
-        "brokerClientTlsEnabledWithKeyStore": (BOOLEAN, False),
-        **_strings(
-            "brokerClientTlsTrustStoreType",
-            "brokerClientTlsTrustStore",
-            "brokerClientTlsTrustStorePassword",
-            "brokerClientTlsKeyStoreType",
-            "brokerClientTlsKeyStore",
-            "brokerClientTlsKeyStorePassword",
-            "brokerClientTrustCertsFilePath",
-            "brokerClientKeyFilePath",
-            "brokerClientCertificateFilePath",
-            "brokerClientSslFactoryPlugin",
-            "brokerClientSslFactoryPluginParams",
-            "listenerName",
-        ),
-    },
+    f"""
+    {_URLS} proxyServiceUrl:string authenticationPlugin:string authenticationParameters:string proxyProtocol:protocol
+    peerClusterNames:names brokerClientTlsEnabled:boolean=false tlsAllowInsecureConnection:boolean=false
+    brokerClientTlsEnabledWithKeyStore:boolean=false brokerClientTlsTrustStoreType:string
+    brokerClientTlsTrustStore:string brokerClientTlsTrustStorePassword:string brokerClientTlsKeyStoreType:string
+    brokerClientTlsKeyStore:string brokerClientTlsKeyStorePassword:string brokerClientTrustCertsFilePath:string
+    brokerClientKeyFilePath:string brokerClientCertificateFilePath:string brokerClientSslFactoryPlugin:string
+    brokerClientSslFactoryPluginParams:string listenerName:string
+    """,
+    protocol=Enum("org.apache.pulsar.client.api.ProxyProtocol", ("SNI",)),
+    names=CLUSTER_NAMES,
 )
-CLUSTER_URLS: Final = Bean(f"{_DATA}.ClusterPolicies$ClusterUrl", _strings(*_URLS))
-FAILURE_DOMAIN: Final = Bean(f"{_DATA}.FailureDomainImpl", {"brokers": (STRING_SET, None)})
-ISOLATION_POLICY: Final = Bean(
+CLUSTER_URLS: Final = bean(f"{_DATA}.ClusterPolicies$ClusterUrl", _URLS)
+FAILURE_DOMAIN: Final = bean(f"{_DATA}.FailureDomainImpl", "brokers:set")
+_FAILOVER: Final = bean(
+    f"{_DATA}.AutoFailoverPolicyDataImpl",
+    "policy_type:kind parameters:map",
+    kind=Enum(f"{_DATA}.AutoFailoverPolicyType", ("min_available",)),
+)
+ISOLATION_POLICY: Final = bean(
     f"{_DATA}.NamespaceIsolationDataImpl",
-    {
-        "namespaces": (STRING_LIST, None),
-        "primary": (STRING_LIST, None),
-        "secondary": (STRING_LIST, None),
-        "auto_failover_policy": (
-            Bean(
-                f"{_DATA}.AutoFailoverPolicyDataImpl",
-                {
-                    "policy_type": (Enum(f"{_DATA}.AutoFailoverPolicyType", ("min_available",)), None),
-                    "parameters": (STRING_MAP, None),
-                },
-            ),
-            None,
-        ),
-        "unload_scope": (
-            Enum(f"{_DATA}.NamespaceIsolationPolicyUnloadScope", ("all_matching", "none", "changed")),
-            None,
-        ),
-    },
+    "namespaces:list primary:list secondary:list auto_failover_policy:failover unload_scope:scope",
+    failover=_FAILOVER,
+    scope=Enum(f"{_DATA}.NamespaceIsolationPolicyUnloadScope", ("all_matching", "none", "changed")),
 )
-RESOURCE_GROUP: Final = Bean(
+RESOURCE_GROUP: Final = bean(
     f"{_DATA}.ResourceGroup",
-    {
-        "publishRateInMsgs": (INTEGER, None),
-        "publishRateInBytes": (LONG_OBJECT, None),
-        "dispatchRateInMsgs": (INTEGER, None),
-        "dispatchRateInBytes": (LONG_OBJECT, None),
-    },
+    "publishRateInMsgs:Integer publishRateInBytes:Long dispatchRateInMsgs:Integer dispatchRateInBytes:Long",
 )
-RESOURCE_QUOTA: Final = Bean(
+RESOURCE_QUOTA: Final = bean(
     f"{_DATA}.ResourceQuota",
-    {
-        **dict.fromkeys(("msgRateIn", "msgRateOut", "bandwidthIn", "bandwidthOut", "memory"), (DOUBLE, 0.0)),
-        "dynamic": (BOOLEAN, True),
-    },
+    "msgRateIn:double=0.0 msgRateOut:double=0.0 bandwidthIn:double=0.0 bandwidthOut:double=0.0 memory:double=0.0 "
+    "dynamic:boolean=true",
 )
 GRANTED_TOPICS: Final = JavaList(
-    Bean(
+    bean(
         "org.apache.pulsar.client.admin.GrantTopicPermissionOptions",
-        {**_strings("topic", "role"), "actions": (EnumSet(AUTH_ACTION), None)},
+        "topic:string role:string actions:actions",
+        actions=EnumSet(AUTH_ACTION),
     )
 )
 REVOKED_TOPICS: Final = JavaList(
-    Bean("org.apache.pulsar.client.admin.RevokeTopicPermissionOptions", _strings("topic", "role"))
+    bean("org.apache.pulsar.client.admin.RevokeTopicPermissionOptions", "topic:string role:string")
 )
-SCHEMA: Final = Bean(
-    "org.apache.pulsar.common.protocol.schema.PostSchemaPayload",
-    {"type": (STRING, None), "schema": (STRING, None), "properties": (STRING_MAP, None)},
+SCHEMA: Final = bean(
+    "org.apache.pulsar.common.protocol.schema.PostSchemaPayload", "type:string schema:string properties:map"
 )
-PARTITIONED_METADATA: Final = Bean(
+PARTITIONED_METADATA: Final = bean(
     "org.apache.pulsar.common.partition.PartitionedTopicMetadata",
-    {"partitions": (INT, 0), "properties": (Map(STRING), None)},
+    "partitions:int=0 properties:texts",
+    texts=Map(STRING),
 )
-MESSAGE_ID: Final = Bean(
-    "org.apache.pulsar.client.impl.MessageIdImpl",
-    {"ledgerId": (LONG, 0), "entryId": (LONG, 0), "partitionIndex": (INT, 0)},
+MESSAGE_ID: Final = bean(
+    "org.apache.pulsar.client.impl.MessageIdImpl", "ledgerId:long=0 entryId:long=0 partitionIndex:int=0"
 )
 
 
@@ -156,16 +99,9 @@ def _named_position(text: str) -> dict[str, Any]:
     return {"ledgerId": number, "entryId": number, "partitionIndex": -1, "batchIndex": -1, "excluded": False}
 
 
-RESET_CURSOR: Final = Bean(
+RESET_CURSOR: Final = bean(
     "org.apache.pulsar.client.impl.ResetCursorData",
-    {
-        "ledgerId": (LONG, 0),
-        "entryId": (LONG, 0),
-        "partitionIndex": (INT, -1),
-        "excluded": (BOOLEAN, False),
-        "batchIndex": (INT, -1),
-        "properties": (STRING_MAP, None),
-    },
+    "ledgerId:long=0 entryId:long=0 partitionIndex:int=-1 excluded:boolean=false batchIndex:int=-1 properties:map",
     scalar=_named_position,
     scalars=("VALUE_STRING",),
 )

@@ -15,14 +15,9 @@ from pcli.minibroker.admin.body_types import MESSAGE_ID
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.policies.java_types import (
-    INTEGER,
     LONG,
-    LONG_OBJECT,
-    STRING,
-    STRING_MAP,
-    Bean,
     Enum,
-    JavaType,
+    bean,
 )
 from pcli.minibroker.policies.policy_store import Namespace, TopicValues
 
@@ -35,51 +30,31 @@ _POLICIES: Final = "offload_policies"
 
 _S3_DRIVERS: Final = ("S3", "aws-s3")
 _DRIVERS: Final = (*_S3_DRIVERS, "google-cloud-storage", "filesystem", "azureblob", "aliyun-oss")
-_MEGABYTE: Final = 1 << 20
 
 
-def _fields() -> dict[str, tuple[JavaType, Any]]:
-    """Return the types and defaults of OffloadPoliciesImpl, in the order of a response."""
-    rows: tuple[tuple[str, JavaType, Any], ...] = (
-        ("offloadersDirectory", STRING, "./offloaders"),
-        ("managedLedgerOffloadDriver", STRING, None),
-        ("managedLedgerOffloadMaxThreads", INTEGER, 2),
-        ("managedLedgerOffloadReadThreads", INTEGER, 2),
-        ("managedLedgerOffloadPrefetchRounds", INTEGER, 1),
-        ("managedLedgerOffloadThresholdInSeconds", LONG_OBJECT, None),
-        ("managedLedgerOffloadThresholdInBytes", LONG_OBJECT, None),
-        ("managedLedgerOffloadDeletionLagInMillis", LONG_OBJECT, None),
-        ("managedLedgerOffloadedReadPriority", _READ_PRIORITY, None),
-        ("managedLedgerExtraConfigurations", STRING_MAP, {}),
-        ("s3ManagedLedgerOffloadRegion", STRING, None),
-        ("s3ManagedLedgerOffloadBucket", STRING, None),
-        ("s3ManagedLedgerOffloadServiceEndpoint", STRING, None),
-        ("s3ManagedLedgerOffloadMaxBlockSizeInBytes", INTEGER, 64 * _MEGABYTE),
-        ("s3ManagedLedgerOffloadReadBufferSizeInBytes", INTEGER, _MEGABYTE),
-        ("s3ManagedLedgerOffloadCredentialId", STRING, None),
-        ("s3ManagedLedgerOffloadCredentialSecret", STRING, None),
-        ("s3ManagedLedgerOffloadRole", STRING, None),
-        ("s3ManagedLedgerOffloadRoleSessionName", STRING, "pulsar-s3-offload"),
-        ("gcsManagedLedgerOffloadRegion", STRING, None),
-        ("gcsManagedLedgerOffloadBucket", STRING, None),
-        ("gcsManagedLedgerOffloadMaxBlockSizeInBytes", INTEGER, 128 * _MEGABYTE),
-        ("gcsManagedLedgerOffloadReadBufferSizeInBytes", INTEGER, _MEGABYTE),
-        ("gcsManagedLedgerOffloadServiceAccountKeyFile", STRING, None),
-        ("fileSystemProfilePath", STRING, None),
-        ("fileSystemURI", STRING, None),
-        ("managedLedgerOffloadBucket", STRING, None),
-        ("managedLedgerOffloadRegion", STRING, None),
-        ("managedLedgerOffloadServiceEndpoint", STRING, None),
-        ("managedLedgerOffloadMaxBlockSizeInBytes", INTEGER, None),
-        ("managedLedgerOffloadReadBufferSizeInBytes", INTEGER, None),
-    )
-    return {name: (kind, default) for name, kind, default in rows}
-
-
-_READ_PRIORITY: Final = Enum(
-    "org.apache.pulsar.common.policies.data.OffloadedReadPriority", ("BOOKKEEPER_FIRST", "TIERED_STORAGE_FIRST")
+OFFLOAD_POLICIES: Final = bean(
+    "org.apache.pulsar.common.policies.data.OffloadPoliciesImpl",
+    """
+    offloadersDirectory:string="./offloaders" managedLedgerOffloadDriver:string
+    managedLedgerOffloadMaxThreads:Integer=2 managedLedgerOffloadReadThreads:Integer=2
+    managedLedgerOffloadPrefetchRounds:Integer=1 managedLedgerOffloadThresholdInSeconds:Long
+    managedLedgerOffloadThresholdInBytes:Long managedLedgerOffloadDeletionLagInMillis:Long
+    managedLedgerOffloadedReadPriority:priority managedLedgerExtraConfigurations:map={}
+    s3ManagedLedgerOffloadRegion:string s3ManagedLedgerOffloadBucket:string
+    s3ManagedLedgerOffloadServiceEndpoint:string s3ManagedLedgerOffloadMaxBlockSizeInBytes:Integer=67108864
+    s3ManagedLedgerOffloadReadBufferSizeInBytes:Integer=1048576 s3ManagedLedgerOffloadCredentialId:string
+    s3ManagedLedgerOffloadCredentialSecret:string s3ManagedLedgerOffloadRole:string
+    s3ManagedLedgerOffloadRoleSessionName:string="pulsar-s3-offload" gcsManagedLedgerOffloadRegion:string
+    gcsManagedLedgerOffloadBucket:string gcsManagedLedgerOffloadMaxBlockSizeInBytes:Integer=134217728
+    gcsManagedLedgerOffloadReadBufferSizeInBytes:Integer=1048576 gcsManagedLedgerOffloadServiceAccountKeyFile:string
+    fileSystemProfilePath:string fileSystemURI:string managedLedgerOffloadBucket:string
+    managedLedgerOffloadRegion:string managedLedgerOffloadServiceEndpoint:string
+    managedLedgerOffloadMaxBlockSizeInBytes:Integer managedLedgerOffloadReadBufferSizeInBytes:Integer
+    """,
+    priority=Enum(
+        "org.apache.pulsar.common.policies.data.OffloadedReadPriority", ("BOOKKEEPER_FIRST", "TIERED_STORAGE_FIRST")
+    ),
 )
-OFFLOAD_POLICIES: Final = Bean("org.apache.pulsar.common.policies.data.OffloadPoliciesImpl", _fields())
 _DEFAULTS: Final = {name: value for name, (_, value) in OFFLOAD_POLICIES.fields.items() if value is not None}
 
 

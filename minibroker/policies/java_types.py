@@ -42,6 +42,7 @@ __all__ = [
     "Map",
     "RawText",
     "Strings",
+    "bean",
     "convert",
     "convert_value",
 ]
@@ -437,3 +438,37 @@ class JavaList:
 
 
 LONG_LIST: Final = JavaList(LONG_OBJECT)
+
+_TYPES: Final[Mapping[str, JavaType]] = {
+    "boolean": BOOLEAN,
+    "double": DOUBLE,
+    "int": INT,
+    "Integer": INTEGER,
+    "list": STRING_LIST,
+    "long": LONG,
+    "Long": LONG_OBJECT,
+    "map": STRING_MAP,
+    "set": STRING_SET,
+    "string": STRING,
+}
+
+
+def bean(
+    name: str,
+    fields: str,
+    *,
+    scalar: Callable[[Any], dict[str, Any]] | None = None,
+    scalars: tuple[str, ...] = (),
+    **kinds: JavaType,
+) -> Bean:
+    """Return a class whose fields are the words of a text.
+
+    A word is the name of a field, a colon, its type, and ``=`` with its default in JSON if it has one. The types are
+    those of _TYPES and ``kinds``; lists, maps and sets contain strings.
+    """
+    found = {}
+    for word in fields.split():
+        field, _, rest = word.partition(":")
+        kind, _, default = rest.partition("=")
+        found[field] = (kinds.get(kind) or _TYPES[kind], json.loads(default) if default else None)
+    return Bean(name, found, scalar, scalars)

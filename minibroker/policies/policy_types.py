@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from pcli.minibroker.policies.java_types import (
-    BOOLEAN,
-    DOUBLE,
-    INT,
-    INTEGER,
-    LONG,
-    STRING,
-    Bean,
-    Enum,
-    EnumSet,
-    JavaType,
-)
+from pcli.minibroker.policies.java_types import Enum, EnumSet, bean
 
 __all__ = [
     "AUTH_ACTION",
@@ -41,84 +30,58 @@ __all__ = [
 _DATA: Final = "org.apache.pulsar.common.policies.data"
 
 
-def _bean(name: str, **fields: tuple[JavaType, Any]) -> Bean:
-    return Bean(f"{_DATA}.{name}", fields)
-
-
-AUTO_TOPIC_CREATION: Final = _bean(
-    "impl.AutoTopicCreationOverrideImpl",
-    allowAutoTopicCreation=(BOOLEAN, False),
-    topicType=(STRING, None),
-    defaultNumPartitions=(INTEGER, None),
+AUTO_TOPIC_CREATION: Final = bean(
+    f"{_DATA}.impl.AutoTopicCreationOverrideImpl",
+    "allowAutoTopicCreation:boolean=false topicType:string defaultNumPartitions:Integer",
 )
-AUTO_SUBSCRIPTION_CREATION: Final = Bean(
+AUTO_SUBSCRIPTION_CREATION: Final = bean(
     f"{_DATA}.impl.AutoSubscriptionCreationOverrideImpl",
-    {"allowAutoSubscriptionCreation": (BOOLEAN, False)},
+    "allowAutoSubscriptionCreation:boolean=false",
     scalar=lambda value: {"allowAutoSubscriptionCreation": value},
     scalars=("VALUE_TRUE", "VALUE_FALSE"),
 )
-DELAYED_DELIVERY: Final = _bean(
-    "impl.DelayedDeliveryPoliciesImpl",
-    tickTime=(LONG, 0),
-    active=(BOOLEAN, False),
-    maxDeliveryDelayInMillis=(LONG, 0),
+DELAYED_DELIVERY: Final = bean(
+    f"{_DATA}.impl.DelayedDeliveryPoliciesImpl", "tickTime:long=0 active:boolean=false maxDeliveryDelayInMillis:long=0"
 )
-DISPATCH_RATE: Final = _bean(
-    "impl.DispatchRateImpl",
-    dispatchThrottlingRateInMsg=(INT, 0),
-    dispatchThrottlingRateInByte=(LONG, 0),
-    relativeToPublishRate=(BOOLEAN, False),
-    ratePeriodInSecond=(INT, 0),
+DISPATCH_RATE: Final = bean(
+    f"{_DATA}.impl.DispatchRateImpl",
+    "dispatchThrottlingRateInMsg:int=0 dispatchThrottlingRateInByte:long=0 relativeToPublishRate:boolean=false "
+    "ratePeriodInSecond:int=0",
 )
-PUBLISH_RATE: Final = _bean("PublishRate", publishThrottlingRateInMsg=(INT, -1), publishThrottlingRateInByte=(LONG, -1))
-SUBSCRIBE_RATE: Final = _bean(
-    "SubscribeRate", subscribeThrottlingRatePerConsumer=(INT, -1), ratePeriodInSecond=(INT, 30)
+PUBLISH_RATE: Final = bean(
+    f"{_DATA}.PublishRate", "publishThrottlingRateInMsg:int=-1 publishThrottlingRateInByte:long=-1"
 )
-RETENTION: Final = _bean("RetentionPolicies", retentionTimeInMinutes=(INT, 0), retentionSizeInMB=(LONG, 0))
-INACTIVE_TOPIC: Final = _bean(
-    "InactiveTopicPolicies",
-    inactiveTopicDeleteMode=(
-        Enum(
-            f"{_DATA}.InactiveTopicDeleteMode",
-            ("delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"),
-        ),
-        None,
+SUBSCRIBE_RATE: Final = bean(
+    f"{_DATA}.SubscribeRate", "subscribeThrottlingRatePerConsumer:int=-1 ratePeriodInSecond:int=30"
+)
+RETENTION: Final = bean(f"{_DATA}.RetentionPolicies", "retentionTimeInMinutes:int=0 retentionSizeInMB:long=0")
+INACTIVE_TOPIC: Final = bean(
+    f"{_DATA}.InactiveTopicPolicies",
+    "inactiveTopicDeleteMode:mode maxInactiveDurationSeconds:int=0 deleteWhileInactive:boolean=false",
+    mode=Enum(
+        f"{_DATA}.InactiveTopicDeleteMode", ("delete_when_no_subscriptions", "delete_when_subscriptions_caught_up")
     ),
-    maxInactiveDurationSeconds=(INT, 0),
-    deleteWhileInactive=(BOOLEAN, False),
 )
-PERSISTENCE: Final = _bean(
-    "PersistencePolicies",
-    bookkeeperEnsemble=(INT, 2),
-    bookkeeperWriteQuorum=(INT, 2),
-    bookkeeperAckQuorum=(INT, 2),
-    managedLedgerMaxMarkDeleteRate=(DOUBLE, -1.0),
-    managedLedgerStorageClassName=(STRING, None),
+PERSISTENCE: Final = bean(
+    f"{_DATA}.PersistencePolicies",
+    "bookkeeperEnsemble:int=2 bookkeeperWriteQuorum:int=2 bookkeeperAckQuorum:int=2 "
+    "managedLedgerMaxMarkDeleteRate:double=-1.0 managedLedgerStorageClassName:string",
 )
-BOOKIE_AFFINITY: Final = _bean(
-    "impl.BookieAffinityGroupDataImpl",
-    bookkeeperAffinityGroupPrimary=(STRING, None),
-    bookkeeperAffinityGroupSecondary=(STRING, None),
+BOOKIE_AFFINITY: Final = bean(
+    f"{_DATA}.impl.BookieAffinityGroupDataImpl",
+    "bookkeeperAffinityGroupPrimary:string bookkeeperAffinityGroupSecondary:string",
 )
-ENTRY_FILTERS: Final = Bean(
+ENTRY_FILTERS: Final = bean(
     f"{_DATA}.EntryFilters",
-    {"entryFilterNames": (STRING, None)},
+    "entryFilterNames:string",
     scalar=lambda value: {"entryFilterNames": value},
     scalars=("VALUE_STRING",),
 )
-
-BACKLOG_QUOTA: Final = _bean(
-    "impl.BacklogQuotaImpl",
-    limit=(LONG, None),
-    limitSize=(LONG, None),
-    limitTime=(INT, None),
-    policy=(
-        Enum(
-            f"{_DATA}.BacklogQuota$RetentionPolicy",
-            ("producer_request_hold", "producer_exception", "consumer_backlog_eviction"),
-        ),
-        None,
-    ),
+_QUOTA_POLICIES: Final = ("producer_request_hold", "producer_exception", "consumer_backlog_eviction")
+BACKLOG_QUOTA: Final = bean(
+    f"{_DATA}.impl.BacklogQuotaImpl",
+    "limit:long limitSize:long limitTime:int policy:policy",
+    policy=Enum(f"{_DATA}.BacklogQuota$RetentionPolicy", _QUOTA_POLICIES),
 )
 
 SUBSCRIPTION_TYPES: Final = EnumSet(
@@ -127,30 +90,19 @@ SUBSCRIPTION_TYPES: Final = EnumSet(
 AUTH_ACTION: Final = Enum(f"{_DATA}.AuthAction", ("produce", "consume", "functions", "sources", "sinks", "packages"))
 AUTH_ACTIONS: Final = EnumSet(AUTH_ACTION)
 SUBSCRIPTION_AUTH_MODE: Final = Enum(f"{_DATA}.SubscriptionAuthMode", ("None", "Prefix"))
+_DIRECTIONS: Final = ("BACKWARD", "FORWARD", "FULL")
 SCHEMA_STRATEGY: Final = Enum(
     f"{_DATA}.SchemaCompatibilityStrategy",
     (
-        "UNDEFINED",
-        "ALWAYS_INCOMPATIBLE",
-        "ALWAYS_COMPATIBLE",
-        "BACKWARD",
-        "FORWARD",
-        "FULL",
-        "BACKWARD_TRANSITIVE",
-        "FORWARD_TRANSITIVE",
-        "FULL_TRANSITIVE",
+        *("UNDEFINED", "ALWAYS_INCOMPATIBLE", "ALWAYS_COMPATIBLE", *_DIRECTIONS),
+        *(f"{direction}_TRANSITIVE" for direction in _DIRECTIONS),
     ),
 )
+_OLD_DIRECTIONS: Final = ("Backward", "Forward", "Full")
 SCHEMA_AUTO_UPDATE_STRATEGY: Final = Enum(
     f"{_DATA}.SchemaAutoUpdateCompatibilityStrategy",
     (
-        "AutoUpdateDisabled",
-        "Backward",
-        "Forward",
-        "Full",
-        "AlwaysCompatible",
-        "BackwardTransitive",
-        "ForwardTransitive",
-        "FullTransitive",
+        *("AutoUpdateDisabled", *_OLD_DIRECTIONS, "AlwaysCompatible"),
+        *(f"{direction}Transitive" for direction in _OLD_DIRECTIONS),
     ),
 )
