@@ -17,11 +17,9 @@ from pcli.minibroker.commands import (
     acknowledge,
     connect,
     consumer,
-    flow,
     lookup,
     producer,
     schema,
-    send,
     subscribe,
     topic_lists,
     transactions,
@@ -36,11 +34,9 @@ _MODULES: Final[tuple[Any, ...]] = (
     acknowledge,
     connect,
     consumer,
-    flow,
     lookup,
     producer,
     schema,
-    send,
     subscribe,
     topic_lists,
     transactions,
@@ -52,6 +48,6 @@ HANDLERS: Final[dict[int, Handler]] = {
 """Handlers by command type."""
 
 HOT_HANDLERS: Final[dict[int, Callable[..., None]]] = {
-    BY_NAME[name].number: handler for module in (acknowledge, flow) for name, handler in module.HOT_HANDLERS.items()
+    BY_NAME[name].number: handler for name, handler in acknowledge.HOT_HANDLERS.items()
 }
 """Handlers that accept plain numbers, by command type."""

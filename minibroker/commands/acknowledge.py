@@ -1,13 +1,16 @@
-"""ACK (ServerCnx.handleAck, Consumer.messageAcked).
+"""ACK, FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES (ServerCnx.handleAck, Consumer.messageAcked).
 
 The response to an acknowledgement without a transaction is always a success (4.2.4). A cumulative acknowledgement with
 several ids, or on a Shared or Key_Shared subscription, has no effect. An ACK for an unknown consumer gets no response.
+
+The other two have no response and are ignored if the consumer is unknown.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.frame import Frame
@@ -90,5 +93,42 @@ def _bits(place: pb.MessageIdData) -> int | None:
     return set_of(place.ack_set) if place.ack_set else None
 
 
-HANDLERS = {"ACK": acknowledge}
-HOT_HANDLERS = {"ACK": hot_ack}
+_MAX_PERMITS: Final = (1 << 31) - 1
+
+
+def hot_flow(connection: Connection, consumer_id: int, permits: int) -> None:
+    """Handle FLOW. Raises RemoteError if the permits are not between 1 and the maximum Java int."""
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is None:
+        return
+    if not 0 < permits <= _MAX_PERMITS:
+        raise RemoteError(f"FLOW of {permits} permits")
+    counted = consumer.flow(permits)
+    dispatcher = consumer.subscription.dispatcher
+    if counted and dispatcher is not None:
+        dispatcher.add_permits(consumer, counted)
+
+
+def flow(connection: Connection, command: pb.CommandFlow, frame: Frame) -> None:
+    """Handle FLOW with any fields."""
+    hot_flow(connection, command.consumer_id, command.messagePermits)
+
+
+def redeliver(connection: Connection, command: pb.CommandRedeliverUnacknowledgedMessages, frame: Frame) -> None:
+    """Handle REDELIVER_UNACKNOWLEDGED_MESSAGES for the given ids, or for all pending entries."""
+    consumer = connection.consumers.get(command.consumer_id)
+    if consumer is None or consumer.subscription.dispatcher is None:
+        return
+    epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") else -1
+    ledger = consumer.subscription.topic.ledger
+    offsets = None
+    if command.message_ids and ledger is not None:
+        found = (ledger.offset_of(signed(one.ledgerId), signed(one.entryId)) for one in command.message_ids)
+        offsets = [offset for offset in found if offset is not None]
+    if not command.message_ids and ledger is not None:
+        consumer.subscription.last_flow = connection.broker.now  # flowConsumerBlockedPermits
+    consumer.subscription.dispatcher.redeliver(consumer, offsets, epoch)
+
+
+HANDLERS = {"ACK": acknowledge, "FLOW": flow, "REDELIVER_UNACKNOWLEDGED_MESSAGES": redeliver}
+HOT_HANDLERS = {"ACK": hot_ack, "FLOW": hot_flow}

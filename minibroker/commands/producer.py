@@ -1,12 +1,14 @@
-"""PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
+"""PRODUCER, SEND and CLOSE_PRODUCER (ServerCnx.handleProducer, handleSend, handleCloseProducer).
 
-PRODUCER runs its checks in the real broker's order.
+PRODUCER runs its checks in the real broker's order. SENDs have unusual fields here: the connection decodes all others
+in place and calls the producer directly.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker.commands.permission_checks import require_produce
 from pcli.minibroker.errors import Refused
@@ -56,4 +58,21 @@ def close_producer(connection: Connection, command: pb.CommandCloseProducer, _: 
     connection.answer_success(command.request_id)
 
 
-HANDLERS: Final[dict[str, Handler]] = {"PRODUCER": open_producer, "CLOSE_PRODUCER": close_producer}
+def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
+    """Handle SEND.
+
+    If the broker closed the producer recently, the SEND is dropped. Any other unknown producer is an error.
+    """
+    producer = connection.producers.get(command.producer_id)
+    if producer is not None:
+        connection.sends += 1
+        producer.publish_command(command, frame.data[frame.parts.command_end :])
+    elif not connection.is_recently_closed(command.producer_id):
+        raise RemoteError(f"SEND of the unknown producer {command.producer_id}")
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "PRODUCER": open_producer,
+    "SEND": send,
+    "CLOSE_PRODUCER": close_producer,
+}

@@ -105,19 +105,9 @@ NAMESPACE: Final = {
 }
 """The metric of topics or subscriptions that is summed for each metric of a namespace."""
 
-BROKER: Final = {
-    "pulsar_broker_rate_in": "pulsar_rate_in",
-    "pulsar_broker_rate_out": "pulsar_rate_out",
-    "pulsar_broker_throughput_in": "pulsar_throughput_in",
-    "pulsar_broker_throughput_out": "pulsar_throughput_out",
-    "pulsar_broker_storage_size": "pulsar_storage_size",
-    "pulsar_broker_storage_logical_size": "pulsar_storage_logical_size",
-    "pulsar_broker_producers_count": "pulsar_producers_count",
-    "pulsar_broker_consumers_count": "pulsar_consumers_count",
-    "pulsar_broker_subscriptions_count": "pulsar_subscriptions_count",
-    "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
-    "pulsar_broker_storage_write_rate": "pulsar_storage_write_rate",
-    "pulsar_broker_storage_read_rate": "pulsar_storage_read_rate",
-    "pulsar_broker_storage_read_cache_misses_rate": "pulsar_storage_read_cache_misses_rate",
-}
+_BROKER_SUMS: Final = """
+rate_in rate_out throughput_in throughput_out storage_size storage_logical_size producers_count consumers_count
+subscriptions_count msg_backlog storage_write_rate storage_read_rate storage_read_cache_misses_rate
+"""
+BROKER: Final = {f"pulsar_broker_{name}": f"pulsar_{name}" for name in _BROKER_SUMS.split()}
 """The topic metric that is summed for each metric of the broker."""
