@@ -47,7 +47,5 @@ HANDLERS: Final[dict[int, Handler]] = {
 }
 """Handlers by command type."""
 
-HOT_HANDLERS: Final[dict[int, Callable[..., None]]] = {
-    BY_NAME[name].number: handler for name, handler in acknowledge.HOT_HANDLERS.items()
-}
+HOT_HANDLERS: Final = {BY_NAME[name].number: handler for name, handler in acknowledge.HOT_HANDLERS.items()}
 """Handlers that accept plain numbers, by command type."""

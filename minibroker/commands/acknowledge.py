@@ -8,6 +8,7 @@ The other two have no response and are ignored if the consumer is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import RemoteError
@@ -131,4 +132,4 @@ def redeliver(connection: Connection, command: pb.CommandRedeliverUnacknowledged
 
 
 HANDLERS = {"ACK": acknowledge, "FLOW": flow, "REDELIVER_UNACKNOWLEDGED_MESSAGES": redeliver}
-HOT_HANDLERS = {"ACK": hot_ack, "FLOW": hot_flow}
+HOT_HANDLERS: Final[dict[str, Callable[..., None]]] = {"ACK": hot_ack, "FLOW": hot_flow}

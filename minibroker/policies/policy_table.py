@@ -119,7 +119,8 @@ def _row(names: str, kind: JavaType | None, settings: str = "", *, flags: str = 
     """
     name, topic, json = ("" if one == "-" else one for one in names.split())
     overridden = ((setting, key) for setting, _, key in (one.partition(".") for one in settings.split()))
-    return Policy(name, topic, json, kind, tuple(overridden), **dict.fromkeys(flags.split(), True), **more)
+    more |= dict.fromkeys(flags.split(), True)
+    return Policy(name, topic, json, kind, tuple(overridden), **more)
 
 
 def _limit(names: str, topic_text: str = "", *, topic_check: checks.Check | None = None, **more: Any) -> Policy:
