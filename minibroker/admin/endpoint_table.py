@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.minibroker.admin import (
-    backlog_quotas,
     clusters,
     lookup,
     namespace_bundles,
@@ -18,21 +17,20 @@ from pcli.minibroker.admin import (
     offload,
     permissions,
     policies,
-    replication,
     resource_groups,
     tenants,
     transactions,
     unavailable,
 )
-from pcli.minibroker.admin.broker import bookies, broker_stats, brokers, metrics
+from pcli.minibroker.admin.broker import broker_stats, brokers, metrics
 from pcli.minibroker.admin.endpoint import Endpoint
 from pcli.minibroker.admin.topics import (
     messages,
     partitioned_topics,
     schemas,
-    shadow_topics,
     subscriptions,
     topic_details,
+    topic_values,
     topics,
 )
 
@@ -50,15 +48,12 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *clusters.ENDPOINTS,
     *brokers.ENDPOINTS,
     *broker_stats.ENDPOINTS,
-    *bookies.ENDPOINTS,
     *permissions.ENDPOINTS,
-    *backlog_quotas.ENDPOINTS,
     *namespace_settings.ENDPOINTS,
     *namespaces.ENDPOINTS,
     *offload.ENDPOINTS,
     *policies.ENDPOINTS,
-    *replication.ENDPOINTS,
-    *shadow_topics.ENDPOINTS,
+    *topic_values.ENDPOINTS,
     *namespace_bundles.ENDPOINTS,
     *resource_groups.ENDPOINTS,
     *unavailable.ENDPOINTS,

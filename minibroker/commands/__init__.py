@@ -9,7 +9,6 @@ decoded by `codec.wire.hot`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.commands import BY_NAME

@@ -1,4 +1,4 @@
-"""The broker: health, version, settings, and changes to dynamic settings."""
+"""The broker: health, version, settings, changes to dynamic settings, and its only bookie with its rack."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.body_types import BOOKIE_INFO
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
 from pcli.minibroker.broker import VERSION
 from pcli.minibroker.settings import IGNORED, Settings
 
 __all__ = ["ENDPOINTS"]
+
 
 _BROKERS: Final = "/admin/v2/brokers"
 _MIGRATION: Final = "/admin/v2/metadata/migration"
@@ -214,7 +216,7 @@ def _unset(call: Call) -> Reply:
     return Reply(200)
 
 
-ENDPOINTS: Final = (
+_OF_BROKERS: Final = (
     Endpoint("GET", _BROKERS, _brokers, "addresses of the brokers (only this broker)"),
     Endpoint("GET", f"{_BROKERS}/health", _ok, "health of the broker"),
     Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker accepts connections"),
@@ -240,3 +242,68 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_BROKERS}/{{cluster}}", _brokers, "addresses of the brokers of a cluster (only this broker)"),
     Endpoint("GET", "/status.html", _ok, "health of the broker"),
 )
+
+
+_BOOKIES: Final = "/admin/v2/bookies"
+_RACKS: Final = f"{_BOOKIES}/racks-info"
+_PORT: Final = 3181
+"""The default port of a bookie."""
+
+
+def _bookies(call: Call) -> Any:
+    return {"bookies": [{"bookieId": f"{call.broker.host}:{_PORT}"}]}
+
+
+def _racks(call: Call) -> Any:
+    return call.broker.policies.bookie_racks
+
+
+def _missing_rack(name: str) -> RestError:
+    return RestError(404, f"Bookie rack placement configuration not found: {name}")
+
+
+def _rack(call: Call) -> Any:
+    name = call.path_text("bookie")
+    for bookies in call.broker.policies.bookie_racks.values():
+        if name in bookies:
+            return bookies[name]
+    raise _missing_rack(name)
+
+
+def _set_rack(call: Call) -> None:
+    """Store the rack of a bookie in a group, and remove the bookie from the other groups."""
+    name, group = call.path_text("bookie"), call.query.get("group")
+    if not group:
+        raise RestError(412, "Bookie 'group' parameters is missing")
+    if call.body is None:
+        raise PageError(500)
+    _remove_rack(call, name)
+    call.broker.policies.bookie_racks.setdefault(group, {})[name] = call.body
+
+
+def _delete_rack(call: Call) -> None:
+    name = call.path_text("bookie")
+    if not _remove_rack(call, name):
+        raise _missing_rack(name)
+
+
+def _remove_rack(call: Call, name: str) -> bool:
+    """Remove a bookie from its group. Return whether it had one."""
+    groups = call.broker.policies.bookie_racks
+    for group, bookies in groups.items():
+        if bookies.pop(name, None) is not None:
+            if not bookies:
+                del groups[group]
+            return True
+    return False
+
+
+_OF_BOOKIES: Final = (
+    Endpoint("GET", f"{_BOOKIES}/all", _bookies, "the bookies (one that does not exist)"),
+    Endpoint("GET", _RACKS, _racks, "racks of the bookies by group (stored only)"),
+    Endpoint("GET", f"{_RACKS}/{{bookie}}", _rack, "rack of a bookie (stored only)"),
+    Endpoint("POST", f"{_RACKS}/{{bookie}}", _set_rack, "set the rack of a bookie", BOOKIE_INFO),
+    Endpoint("DELETE", f"{_RACKS}/{{bookie}}", _delete_rack, "remove the rack of a bookie"),
+)
+
+ENDPOINTS: Final = (*_OF_BROKERS, *_OF_BOOKIES)

@@ -1,9 +1,11 @@
-"""Clusters of a topic, and values of its subscriptions (PersistentTopicsBase of 4.2.4)."""
+"""The clusters and shadow topics of a topic, and values of its subscriptions (PersistentTopicsBase of 4.2.4)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.policies.java_types import BOOLEAN, STRING_LIST
 from pcli.minibroker.policies.policy_types import DISPATCH_RATE
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDPOINTS"]
 
+
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-_STATUS: Final = f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus"
+_REPLICATED: Final = f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus"
 _RATE: Final = f"{_TOPIC}/{{subscription}}/dispatchRate"
 
 
@@ -85,13 +88,57 @@ def _set_replicated(call: Call) -> None:
         call.subscription(topic).replicated = call.body
 
 
-ENDPOINTS: Final = (
+_VALUES: Final = (
     Endpoint("GET", f"{_TOPIC}/replication", _clusters, "the clusters of a topic (stored only)"),
     Endpoint("POST", f"{_TOPIC}/replication", _set_clusters, "set the clusters of a topic", STRING_LIST),
     Endpoint("DELETE", f"{_TOPIC}/replication", _unset_clusters, "remove the clusters of a topic"),
     Endpoint("GET", _RATE, _rate, "the dispatch rate of a subscription"),
     Endpoint("POST", _RATE, _set_rate, "set the dispatch rate of a subscription", DISPATCH_RATE),
     Endpoint("DELETE", _RATE, _unset_rate, "remove the dispatch rate of a subscription"),
-    Endpoint("GET", _STATUS, _replicated, "whether a subscription is replicated (stored only)"),
-    Endpoint("POST", _STATUS, _set_replicated, "set whether a subscription is replicated", BOOLEAN),
+    Endpoint("GET", _REPLICATED, _replicated, "whether a subscription is replicated (stored only)"),
+    Endpoint("POST", _REPLICATED, _set_replicated, "set whether a subscription is replicated", BOOLEAN),
 )
+
+
+_SHADOWS: Final = f"{_TOPIC}/shadowTopics"
+
+
+def _shadow_topics(call: Call) -> Reply:
+    return Reply(200, call.broker.policies.values_of(call.topic_with_policies()).shadow_topics)
+
+
+def _set_shadow_topics(call: Call) -> None:
+    name = call.topic_with_policies()
+    if not name.persistent:
+        raise RestError(412, "Only persistent source topic is supported with shadow topics.")
+    if not call.body:
+        raise RestError(412, "Cannot specify empty shadow topics, please use remove command instead.")
+    for shadow in call.body:
+        _check_shadow_topic(call, shadow)
+    call.broker.policies.values_of(name).shadow_topics = list(dict.fromkeys(call.body))
+    call.broker.policies.on_change(str(name.base))
+
+
+def _check_shadow_topic(call: Call, text: str) -> None:
+    """Raise 403 or 412 if a topic cannot be a shadow topic."""
+    try:
+        name = TopicName.parse(text)
+    except LocalError:
+        raise RestError(403, f"Invalid shadow topic name: {text}") from None
+    if not name.persistent:
+        raise RestError(412, "Only persistent topic can be set as shadow topic")
+    if not call.broker.topic_registry.exists(name):
+        raise RestError(412, f"Shadow topic [{text}] not exists.")
+
+
+def _remove_shadow_topics(call: Call) -> None:
+    call.broker.policies.values_of(call.topic_with_policies()).shadow_topics = None
+
+
+_SHADOW_TOPICS: Final = (
+    Endpoint("GET", _SHADOWS, _shadow_topics, "shadow topics of a topic"),
+    Endpoint("PUT", _SHADOWS, _set_shadow_topics, "set the shadow topics", STRING_LIST),
+    Endpoint("DELETE", _SHADOWS, _remove_shadow_topics, "remove the shadow topics"),
+)
+
+ENDPOINTS: Final = (*_VALUES, *_SHADOW_TOPICS)
