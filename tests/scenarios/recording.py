@@ -11,7 +11,7 @@ from typing import Any
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe import Observer
 from pcli.codec.wire.reader import FrameReader
-from pcli.replay.player.script.script import Connection, Script, Step
+from pcli.replay.player.script.script import CapturedConnection, Script, Step
 
 __all__ = ["Recording", "RestExchange"]
 
@@ -91,7 +91,9 @@ class Recording:
                 facts = observer.see(event.frame)
                 step = Step(index, event.stream, time_ms, event.from_client, event.frame, facts.peer, facts.request)
                 stream = event.frame.stream
-                script.connections.setdefault(stream.number, Connection(stream.number, stream.client, stream.server))
+                script.connections.setdefault(
+                    stream.number, CapturedConnection(stream.number, stream.client, stream.server)
+                )
             script.steps.append(step)
         return script, [event.step for event in self.events]
 
