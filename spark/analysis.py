@@ -23,8 +23,7 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.engine import Engine
 from pcli.spark.input.capture_files import changes
-from pcli.spark.input.checked_plan import planned, strict_error
-from pcli.spark.input.read_plan import Plan
+from pcli.spark.input.read_plan import Plan, planned, strict_error
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.count_permits import count_new_permits, count_permits
 from pcli.spark.stages.incremental import is_unchanged, keep, kept_of, read_new, with_missing_files

@@ -1,10 +1,12 @@
-"""The definition of columns in a table schema: name, type and one line of description.
+"""The definition of columns in a table schema (name, type and one line of description), and the conversion of times.
 
 Rules of this file
 1. The description is the metadata ``what`` of the field. It is copied to the Parquet files and to docs/tables.md.
 2. Times are int64, nanoseconds since 1970, and their names end in ``_ns``, because Spark does not read Parquet
    timestamps in nanoseconds. There are no unsigned numbers and no dictionaries, because Spark supports neither.
 3. Unknown values are null. Lists and structs contain only values of their row.
+4. Milliseconds of the wire format whose nanoseconds do not fit in 64 bits (after the year 2262) are null. Some
+   producers send microseconds, or Long.MAX for "never". A uint64 above the maximum of int64 is a negative number.
 """
 
 from __future__ import annotations
@@ -12,9 +14,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["BOOL", "BYTES", "INT", "LONG", "TEXT", "column", "description_of", "many", "never_null", "record"]
+from pcli.spark.columnar.frame_columns import Longs
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "INT",
+    "LONG",
+    "TEXT",
+    "column",
+    "description_of",
+    "many",
+    "nanoseconds",
+    "nanoseconds_of",
+    "never_null",
+    "record",
+]
 
 TEXT: Final = pa.string()
 LONG: Final = pa.int64()
@@ -47,3 +65,18 @@ def many(kind: pa.DataType | Iterable[pa.Field]) -> pa.DataType:
 def description_of(field: pa.Field) -> str:
     """Return the description of a column; empty if it has none."""
     return str((field.metadata or {}).get(b"what", b""), "utf-8")
+
+
+_NANOS: Final = 1_000_000
+_MOST_MS: Final = ((1 << 63) - 1) // _NANOS
+
+
+def nanoseconds(values: Longs, least: int = 0) -> pa.Array:
+    """Convert milliseconds to int64 nanoseconds; null below ``least`` and where 64 bits do not suffice."""
+    fits = (values >= least) & (values <= _MOST_MS)
+    return pa.array(np.where(fits, values, 0) * _NANOS, mask=~fits)
+
+
+def nanoseconds_of(value: int, least: int = 0) -> int | None:
+    """Convert one number in the same way; return None instead of null."""
+    return value * _NANOS if least <= value <= _MOST_MS else None

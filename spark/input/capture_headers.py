@@ -35,7 +35,7 @@ class Head:
     """The beginning of a file."""
 
     status: str = "read"
-    """One of `pcli.spark.tables.inventory_schemas.STATUSES`; ``read`` if the file looks like a capture."""
+    """One of `pcli.spark.tables.catalog.STATUSES`; ``read`` if the file looks like a capture."""
     error: str = ""
     """The reason why the file is not a capture or cannot be read."""
     format: str = ""

@@ -22,9 +22,8 @@ import pyarrow as pa
 
 from pcli.codec.errors import PcliError
 from pcli.spark.engine import Block, OnProgress, Progress, Shared, partitions_of
-from pcli.spark.jobs.shuffle import sent
+from pcli.spark.jobs.shuffle import Result, joined, result_of, sent, values_of
 from pcli.spark.jobs.spark_errors import plain_errors
-from pcli.spark.jobs.task_results import Result, joined, result_of, values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

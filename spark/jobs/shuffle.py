@@ -1,4 +1,4 @@
-"""The transport of an exchange's pieces from the tasks that cut them to the tasks that join them.
+"""The transport of an exchange's pieces between the tasks that cut and join them, and the results of tasks.
 
 Rules of this file
 1. Pairs of partition and bytes pass through the JVM, a few megabytes at a time. The JVM shuffles bytes at a third of
@@ -8,6 +8,7 @@ Rules of this file
 3. Tasks hold little data. A cutting task sends pieces when they amount to some megabytes. A joining task keeps pieces
    compressed until they are read, and stores pieces beyond `_KEPT` in a temporary file in Spark's local folder.
 4. A bucket belongs to one partition, ``bucket % partitions``.
+5. A PcliError about bad input is the result of a task, because Spark would repeat a failed task.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count, groupby
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -26,7 +27,7 @@ import pyarrow as pa
 from pcli.codec.errors import PcliError
 from pcli.spark.engine import Block, packed, unpacked
 
-__all__ = ["in_buckets", "sent"]
+__all__ = ["Result", "in_buckets", "joined", "result_of", "sent", "values_of"]
 
 _PIECE: Final = 4 << 20
 """Maximum bytes of rows in a piece, before compression: larger pieces are divided."""
@@ -148,3 +149,36 @@ class _BlockStore:
             return block.kind, unpacked(block.data)
         self._file.seek(block.start)
         return block.kind, unpacked(self._file.read(block.size))
+
+
+Result = tuple[int, bool, bytes]
+"""The result of a task: the position of its item, whether it succeeded, and the pickled value or PcliError."""
+
+
+def result_of(place: int, function: Callable[..., Any], *given: Any) -> Result:
+    """Call a function in a task, and return its result."""
+    try:
+        fine, value = True, function(*given)
+    except PcliError as error:
+        fine, value = False, error
+    return place, fine, pickle.dumps(value)
+
+
+def joined(
+    join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], Any], loads: Iterable[bytes | pa.Buffer]
+) -> Iterator[Result]:
+    """Call the function ``join`` of an exchange for the buckets of a partition, and yield the results."""
+    try:
+        for bucket, blocks in in_buckets(loads):
+            yield result_of(bucket, join, bucket, blocks)
+    except PcliError as error:  # the task that cut the pieces raised it
+        yield -1, False, pickle.dumps(error)
+
+
+def values_of(results: Iterable[Result]) -> list[Any]:
+    """Return the values of all tasks in order; raise the first PcliError among the results."""
+    rows = sorted(results)
+    for _, fine, data in rows:
+        if not fine:
+            raise pickle.loads(data)  # noqa: S301  (our own tasks wrote it)
+    return [pickle.loads(data) for _, _, data in rows]  # noqa: S301

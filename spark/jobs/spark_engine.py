@@ -26,9 +26,8 @@ import pyarrow as pa
 from pcli.spark.engine import Block, OnProgress, Progress, Shared, partitions_of
 from pcli.spark.jobs.job_cancellation import cancelled_if_left
 from pcli.spark.jobs.job_progress import watched
-from pcli.spark.jobs.shuffle import sent
+from pcli.spark.jobs.shuffle import Result, joined, result_of, sent, values_of
 from pcli.spark.jobs.spark_errors import plain_errors
-from pcli.spark.jobs.task_results import Result, joined, result_of, values_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext

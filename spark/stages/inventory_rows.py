@@ -10,7 +10,7 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Note
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.stages.split_tables import ReadCounts, SplitParts
-from pcli.spark.tables.inventory_schemas import CAPTURES, GAPS
+from pcli.spark.tables.catalog import CAPTURES, GAPS
 
 __all__ = ["captures_table", "gaps_table"]
 

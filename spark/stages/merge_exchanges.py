@@ -32,8 +32,7 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.stages.merge_lifecycles import MergedFacts
 from pcli.spark.stages.pair_splits import pair_across_splits
-from pcli.spark.stages.part_writer import PartWriter
-from pcli.spark.stages.read_recording import ReadRecording, tables_of
+from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import DataFile, Staging
 

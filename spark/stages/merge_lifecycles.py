@@ -61,8 +61,7 @@ from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
 from pcli.spark.columnar.table_schema import LONG
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.pair_splits import blocks_of, pair_across_splits
-from pcli.spark.stages.part_writer import PartWriter
-from pcli.spark.stages.read_recording import ReadRecording, tables_of
+from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load, size_of
 from pcli.spark.tables.data_files import DataFile, Staging
 

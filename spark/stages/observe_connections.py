@@ -30,8 +30,7 @@ import pyarrow.compute as pc
 from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
-from pcli.spark.columnar.observation.connection_groups import PACKED_FRAMES, groups_of, packed
-from pcli.spark.columnar.observation.disjoint_sets import Sets
+from pcli.spark.columnar.observation.connection_groups import PACKED_FRAMES, Sets, groups_of, packed
 from pcli.spark.columnar.observation.finding_table import with_places
 from pcli.spark.columnar.observation.group_division import Division, divide
 from pcli.spark.columnar.observation.observation_schemas import INNER
@@ -42,9 +41,8 @@ from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.evidence_packets import places_of_evidence
 from pcli.spark.stages.kept_states import NO_FILE, KeptGroup, ObservationState, StateFile
 from pcli.spark.stages.kept_values import keep_value, load_kept
-from pcli.spark.stages.observe_topics import observe_topic_parts
+from pcli.spark.stages.observe_topics import blocks, observe_topic_parts
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
-from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.data_files import DataFile, Staging, write_rows

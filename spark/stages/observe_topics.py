@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import stream_rows
 from pcli.spark.columnar.observation.group_division import Division
 from pcli.spark.columnar.observation.observe_group import observe_topics
@@ -20,11 +24,10 @@ from pcli.spark.columnar.observation.recording_context import Recording
 from pcli.spark.columnar.observation.topic_routing import topic_rows
 from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.read_recording import ReadRecording, tables_of
-from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["observe_topic_parts"]
+__all__ = ["blocks", "observe_topic_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +74,15 @@ def _join(facts: Shared[_Facts], part: int, rows: Iterator[tuple[str, pa.RecordB
     events = known.events.filter(pc.is_in(known.events["stream"], pa.array(ours, pa.int64()))).to_pylist()
     batches = (batch for _, batch in rows)
     return observe_topics(batches, known.recording, known.division, part, events, cluster=known.cluster)
+
+
+_PIECE: Final = 1 << 16
+"""Maximum number of rows in a piece."""
+
+
+def blocks(rows: pa.Table, buckets: Longs, rank: int, kind: str = "heads") -> Iterator[Block]:
+    """Yield rows in pieces. The rows are sorted by bucket. ``buckets`` contains the bucket of each row."""
+    edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
+    for start, end in pairwise(edges):
+        for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):
+            yield Block(int(buckets[start]), rank, kind, batch)

@@ -12,17 +12,19 @@ Rules of this file
    from its true state. This may affect the next split.
 4. The driver holds only frames at the boundaries of splits, and frames of connections that are read again.
 5. An incremental run reads only the splits of new files. The first split continues the state of a reader after the
-   earlier files, and the states after the last files are kept (`checkpoints`).
+   earlier files, and the states after the last files are kept. They
+   equal those of `read_in_order`, which can continue them, up to the differences that `split_merge` lists.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pcli.codec.capture.frames import Note
+from pcli.codec.capture.reading import ReadOptions
 from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.split_merge.connection_chains import (
     ChainResult,
@@ -31,18 +33,17 @@ from pcli.spark.columnar.split_merge.connection_chains import (
     RereadResult,
     chain,
     context_of,
+    load_carried,
 )
-from pcli.spark.columnar.split_merge.file_notes import with_file_notes
 from pcli.spark.columnar.split_merge.merge import merge_splits
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit, MergedSplits
-from pcli.spark.columnar.split_merge.reader_state import earlier_packets
+from pcli.spark.columnar.split_merge.reader_state import earlier_packets, reader_state
 from pcli.spark.columnar.split_merge.reread_split import reread_split
-from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
+from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges, with_file_notes
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.input.splits import Split, SplitEnd, SplitReader, corrected_splits
 from pcli.spark.request import Request, RequiredData
-from pcli.spark.stages.checkpoints import checkpoints_of
 from pcli.spark.stages.first_reading import OwnTables, correct_split, renumbered, stands
 from pcli.spark.stages.read_sequentially import (
     NOTHING_KEPT,
@@ -51,12 +52,13 @@ from pcli.spark.stages.read_sequentially import (
     Keeps,
     ReadSplits,
     collection_disabled,
+    noted_packets,
 )
 from pcli.spark.stages.second_reading import ParseResult, parse_ending, parse_split
 from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["read_in_parallel"]
+__all__ = ["checkpoints_of", "read_in_parallel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,3 +335,33 @@ def _stitch(
 def _repair(request: Request, context: Shared[Context], item: tuple[Split, list[RereadOrder]]) -> list[RereadResult]:
     split, orders = item
     return reread_split(orders, context.value, SplitReader(split, request.since_ns, request.until_ns))
+
+
+def checkpoints_of(
+    counts: Sequence[int],
+    options: ReadOptions,
+    context: Context,
+    chained: Sequence[ChainResult],
+    merged: MergedSplits,
+    counters: Sequence[Counters],
+    times_of: Callable[[Iterable[int]], dict[int, int]],
+) -> Iterator[Checkpoint]:
+    """Yield the state after each of these numbers of files, at the splits in `Context.kept`.
+
+    ``counters`` contains the position after each number of splits, from 0. ``times_of`` returns the times of packets.
+    """
+    starts = [stream.opening[0] for stream in merged.streams]
+    numbers = {born: number for number, born in enumerate(starts)}
+    for index, (count, split) in enumerate(zip(counts, context.kept, strict=True)):
+        states = [load_carried(one.states[index]) for one in chained if one.states[index]]
+        connections = [one.connection for one in states if one.connection is not None]
+        for connection in connections:
+            connection.stream.number = numbers[connection.stream.opening[0]]
+        reached = replace(counters[split], parts=count)
+        begun = bisect_right(starts, reached.packets)
+        state = reader_state(options, states, starts[:begun], reached.packets, context.fed[split])
+        streams = dict(enumerate(merged.streams[:begun])) | {one.stream.number: one.stream for one in connections}
+        noted = noted_packets(connections)
+        times = times_of([reached.packets, *(packet for packet, time_ns in noted.items() if time_ns is None)])
+        known = {packet: time_ns for packet, time_ns in noted.items() if time_ns is not None}
+        yield Checkpoint(reached, state, streams, known | times)

@@ -27,9 +27,10 @@ from pcli.spark.stages.kept_values import keep_value, load_kept
 from pcli.spark.stages.read_in_parallel import read_in_parallel
 from pcli.spark.stages.read_sequentially import Checkpoint, Keeps, ReadSplits, read_in_order
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
-from pcli.spark.tables.data_files import Staging
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
-__all__ = ["ReadRecording", "Start", "part_number", "read_recording", "tables_of"]
+__all__ = ["PartWriter", "ReadRecording", "Start", "part_number", "read_recording", "tables_of"]
 
 _PARTS: Final = 100_000
 """Maximum number of parts of a table of one recording."""
@@ -173,3 +174,17 @@ def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Tab
 def part_number(place: int, number: int) -> int:
     """Return a number for a part of a table, unique across all recordings. ``place`` is the recording's index."""
     return place * _PARTS + number
+
+
+@dataclass(frozen=True, slots=True)
+class PartWriter:
+    """A writer for the parts of a table."""
+
+    staging: Staging
+    table: str
+    cluster: str
+    place: int
+
+    def rows(self, number: int, rows: pa.Table) -> list[DataFile]:
+        """Write a part."""
+        return write_rows(self.staging, TABLES[self.table], part_number(self.place, number), rows)

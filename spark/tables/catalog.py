@@ -1,8 +1,8 @@
 """The catalog of tables: the name, meaning of a row, schema and row order of each table.
 
 Rules of this file
-1. Each schema is defined next to the code that computes its rows. This module lists the tables in the order of
-   docs/tables.md.
+1. Each schema is defined next to the code that computes its rows, except `captures` and `gaps`, whose rows the
+   driver computes. This module lists the tables in the order of docs/tables.md.
 2. The rows of a file are sorted by ``order``, so that repeated runs write the same bytes.
 3. Tables that can become large are partitioned by the cluster and the UTC day of their column ``time``.
 """
@@ -21,10 +21,9 @@ from pcli.spark.columnar.fields.frame_table import FRAMES
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES, MESSAGES
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.columnar.permits.permit_buckets import PERMITS, PERMITS_ORDER
-from pcli.spark.columnar.table_schema import column
-from pcli.spark.tables.inventory_schemas import CAPTURES, GAPS
+from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
-__all__ = ["DAY", "ON_REQUEST", "PARTITION", "TABLES", "Table", "chosen_tables"]
+__all__ = ["CAPTURES", "DAY", "GAPS", "ON_REQUEST", "PARTITION", "STATUSES", "TABLES", "Table", "chosen_tables"]
 
 DAY: Final = "day"
 """The column of a partitioned table that `pcli.spark.tables.data_files` computes."""
@@ -57,6 +56,69 @@ def _partitioned(name: str, row: str, schema: pa.Schema, order: tuple[str, ...],
     """Return a table that is partitioned by cluster and by the day of its column ``time``."""
     day = column(DAY, pa.date32(), f"UTC day of `{time}`; the table is partitioned by `cluster` and `day`")
     return Table(name, row, schema.append(day), order, time)
+
+
+STATUSES: Final = {
+    "read": "read to its end",
+    "partly": "damaged or truncated (everything before the damage was read)",
+    "unreadable": "not opened or not read because of an error",
+    "late": "not read, because an incremental run has final rows of later files (`--horizon`)",
+    "not a capture": "neither pcap nor pcapng, compressed or not",
+}
+"""File statuses and their meanings."""
+
+CAPTURES: Final = pa.schema(
+    [
+        column("cluster", TEXT, "label of the cluster in which the file was recorded"),
+        column("path", TEXT, "path as specified on the command line or found in a folder"),
+        column("part", INT, "position among the parts of its recording, from 0; null if the file was not read"),
+        column("status", TEXT, f"{'; '.join(f'`{word}`: {text}' for word, text in STATUSES.items())}"),
+        column(
+            "error",
+            TEXT,
+            "reason why the file was not read to its end, or cannot be read now if an earlier run read it",
+        ),
+        column("format", TEXT, "`pcap` or `pcapng`"),
+        column("packing", TEXT, "`gzip`, `zstd`, `xz`, `bzip2` or `lz4`; null if the file is not compressed"),
+        column("link_types", many(INT), "LINKTYPE numbers of the interfaces in the file"),
+        column("file_bytes", LONG, "size of the file"),
+        column("read_bytes", LONG, "bytes read, after decompression"),
+        column(
+            "not_read_bytes",
+            LONG,
+            "bytes after the position where reading ended; for a compressed file, counted before decompression",
+        ),
+        column("packets", LONG, "number of packets"),
+        column("frames", LONG, "number of Pulsar frames completed by its packets"),
+        column("first_ns", LONG, "time of its first packet"),
+        column("last_ns", LONG, "time of its last packet"),
+    ]
+)
+
+GAPS: Final = pa.schema(
+    [
+        column("cluster", TEXT, "label of the cluster"),
+        column("capture", TEXT, "the file in which the range or position was detected"),
+        column("connection", LONG, "`tcp.stream` of the connection; null if the row concerns the whole file"),
+        column(
+            "direction",
+            TEXT,
+            "`client` or `broker`, the sender of the bytes; null for both directions or the whole file",
+        ),
+        column(
+            "kind", TEXT, "kind of the note that `dissect` reports: `gap`, `leftover`, `resync`, `file`, `snaplen`, …"
+        ),
+        column("offset", LONG, "offset of the range or position, in the direction of the connection or in the file"),
+        column("bytes", LONG, "number of bytes"),
+        column(
+            "packet",
+            LONG,
+            "packet at which the row was detected, counted across the recording; 0 if this was before the first packet",
+        ),
+        column("time_ns", LONG, "time of that packet"),
+        column("text", TEXT, "description"),
+    ]
+)
 
 
 _ALL: Final = (

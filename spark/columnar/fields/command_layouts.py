@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 from pcli.spark.columnar.fields.column_coverage import AMBIGUOUS, COVERED_TYPES, NEEDED, NUMBERS
-from pcli.spark.columnar.fields.layout_values import Spot
+from pcli.spark.columnar.fields.layout_groups import Spot
 from pcli.spark.columnar.fields.message_layouts import (
     LONGEST,
     Layout,

@@ -13,12 +13,10 @@ import numpy as np
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.fields.byte_matrix import Matrix, pull_varint
-from pcli.spark.columnar.fields.column_buffers import FrameBuilder
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder, GrowingIds, GrowingWords
 from pcli.spark.columnar.fields.column_coverage import COVERED_TYPES
 from pcli.spark.columnar.fields.command_layouts import CommandLayout, command_layout
-from pcli.spark.columnar.fields.growable_columns import GrowingIds, GrowingWords
-from pcli.spark.columnar.fields.layout_groups import LayoutCache, by_key, read_alike
-from pcli.spark.columnar.fields.layout_values import ID_COLUMNS, pull_id, pull_words
+from pcli.spark.columnar.fields.layout_groups import ID_COLUMNS, LayoutCache, by_key, pull_id, pull_words, read_alike
 from pcli.spark.columnar.fields.multi_id_acks import read_many_acks
 from pcli.spark.columnar.fields.row_decoder import RowReader
 from pcli.spark.columnar.frame_columns import Bools, Longs

@@ -20,8 +20,7 @@ from pcli.spark.columnar.fields.column_coverage import OWNERS
 from pcli.spark.columnar.fields.from_captured_frames import SYNC
 from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_NONE, Bools, Frames, Longs
 from pcli.spark.columnar.string_arrays import keys_of, texts_of
-from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, never_null, record
-from pcli.spark.columnar.timestamps import nanoseconds
+from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, nanoseconds, never_null, record
 
 __all__ = ["FRAMES", "frame_rows"]
 

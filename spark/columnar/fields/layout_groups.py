@@ -6,6 +6,7 @@ Rules of this file
 2. The loop stops after MOST layouts, after a layout that few rows have, or when few rows remain. Other decoders process
    the remaining rows and the rows without a layout.
 3. A bounded number of layouts is kept from window to window.
+4. A spot describes a varint by its first byte and its size. The size is 0 if the value is -1 in all rows.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pcli.spark.columnar.fields.byte_matrix import Matrix, gather
+from pcli.spark.columnar.fields.byte_matrix import Matrix, gather, pull_varint
+from pcli.spark.columnar.fields.column_buffers import GrowingWords
 from pcli.spark.columnar.fields.message_layouts import Layout, UnsupportedLayoutError
 from pcli.spark.columnar.frame_columns import Bytes, Longs
 
-__all__ = ["LayoutCache", "by_key", "read_alike"]
+__all__ = ["ID_COLUMNS", "LayoutCache", "Spot", "by_key", "pull_id", "pull_words", "read_alike"]
 
 MOST: Final = 8
 """Maximum number of layouts that are tried for one size, and that are kept for one pair of size and first two bytes."""
@@ -128,3 +130,29 @@ def _some(matrix: Matrix, which: Longs) -> Matrix:
     whole: npt.NDArray[Any] = matrix.view(f"V{width}").ravel()
     taken: Matrix = whole.take(which).view(np.uint8).reshape(-1, width)
     return taken
+
+
+Spot = tuple[int, int]
+
+ID_COLUMNS: Final = ("ledger", "entry", "partition", "batch_index", "set_start", "set_end")
+"""Columns of AckIds without the first and last."""
+
+
+def pull_id(matrix: Matrix, numbers: dict[str, Spot], words: list[Spot], target: GrowingWords) -> list[Longs]:
+    """Return ID_COLUMNS of a message id in every row; the words of its ack sets are appended to ``target``."""
+    found = [_pull(matrix, numbers.get(name)) for name in ID_COLUMNS[:4]]
+    return [*found, *pull_words(matrix, words, target)]
+
+
+def pull_words(matrix: Matrix, spots: list[Spot], target: GrowingWords) -> tuple[Longs, Longs]:
+    """Append the ack set of every row to ``target``; return where each ack set begins and ends."""
+    if not spots:
+        none = np.full(len(matrix), -1, np.int64)
+        return none, none
+    words = np.stack([pull_varint(matrix, *spot) for spot in spots], axis=1)
+    starts = target.put(words.ravel()) + np.arange(len(matrix), dtype=np.int64) * len(spots)
+    return starts, starts + len(spots)
+
+
+def _pull(matrix: Matrix, spot: Spot | None) -> Longs:
+    return pull_varint(matrix, *spot) if spot and spot[1] else np.full(len(matrix), -1, np.int64)

@@ -14,11 +14,9 @@ import numpy as np
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.fields.byte_matrix import Matrix, gather
-from pcli.spark.columnar.fields.column_buffers import FrameBuilder
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder, GrowingIds
 from pcli.spark.columnar.fields.command_layouts import CommandLayout, id_layout
-from pcli.spark.columnar.fields.growable_columns import GrowingIds
-from pcli.spark.columnar.fields.layout_groups import LayoutCache, by_key, read_alike
-from pcli.spark.columnar.fields.layout_values import ID_COLUMNS, pull_id
+from pcli.spark.columnar.fields.layout_groups import ID_COLUMNS, LayoutCache, by_key, pull_id, read_alike
 from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, read_varint
 from pcli.spark.columnar.frame_columns import Bools, Longs
 

@@ -20,9 +20,8 @@ from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import pull_long
 from pcli.codec.wire.message_id import signed
-from pcli.spark.columnar.fields.column_buffers import FrameBuilder
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder, GrowingIds, GrowingWords
 from pcli.spark.columnar.fields.column_coverage import NUMBERS, OF_METADATA, MetadataColumn, is_covered
-from pcli.spark.columnar.fields.growable_columns import GrowingIds, GrowingWords
 from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, body_of
 
 __all__ = ["RowReader"]

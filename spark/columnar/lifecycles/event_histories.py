@@ -37,7 +37,7 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Redel
 from pcli.spark.columnar.lifecycles.resent_messages import key_text
 from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
 from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory
-from pcli.spark.columnar.timestamps import nanoseconds_of
+from pcli.spark.columnar.table_schema import nanoseconds_of
 
 __all__ = [
     "MessageRows",

@@ -36,7 +36,7 @@ from pcli.spark.columnar.lifecycles.state_certainty import (
     evidence_codes,
     evidence_of_unstored,
 )
-from pcli.spark.columnar.timestamps import nanoseconds
+from pcli.spark.columnar.table_schema import nanoseconds
 
 __all__ = ["UsualMessages", "build_table", "messages_without_receipt"]
 

@@ -28,11 +28,11 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
 from pcli.codec.observe.tracking.connections.repeated_connections import possible_copies
-from pcli.spark.columnar.observation.disjoint_sets import Sets
 
 __all__ = [
     "PACKED_FRAMES",
     "Owner",
+    "Sets",
     "by_proxy",
     "groups_of",
     "owner_of",
@@ -162,3 +162,26 @@ def packed(found: Mapping[int, int], frames: Mapping[int, int]) -> dict[int, int
         into[group] = open_
         room -= sizes[group]
     return {stream: into[group] for stream, group in found.items()}
+
+
+class Sets:
+    """Sets of items that are joined in pairs. An item that was never joined is in a separate set."""
+
+    def __init__(self) -> None:
+        self._above: dict[Hashable, Hashable] = {}
+
+    def join(self, one: Hashable, other: Hashable) -> None:
+        """Join the sets of two items."""
+        top, under = self.top(one), self.top(other)
+        if top != under:
+            self._above[under] = top
+
+    def top(self, item: Hashable) -> Hashable:
+        """Return the current representative of an item's set."""
+        path = []
+        while (above := self._above.get(item, item)) != item:
+            path.append(item)
+            item = above
+        for one in path:
+            self._above[one] = item
+        return item

@@ -30,6 +30,7 @@ from pcli.codec.observe.tracking.records.topic_records import KeyRecord, Subscri
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.spark.columnar.observation.connection_groups import (
     Owner,
+    Sets,
     TieRows,
     by_proxy,
     owner_of,
@@ -38,7 +39,6 @@ from pcli.spark.columnar.observation.connection_groups import (
     ties_without_opening,
     unopened,
 )
-from pcli.spark.columnar.observation.disjoint_sets import Sets
 
 __all__ = ["Division", "divide"]
 

@@ -164,5 +164,5 @@ def _times(interface: Interface, high: Longs, low: Longs) -> Longs:
     reach = most * interface.nanos + abs(interface.offset_ns)
     if interface.nanos and reach <= MAX_TIME:
         return (high << 32 | low) * interface.nanos + interface.offset_ns
-    stamps = [non_negative << 32 | below for non_negative, below in zip(high.tolist(), low.tolist())]
+    stamps = [above << 32 | below for above, below in zip(high.tolist(), low.tolist())]
     return np.array([max(-MAX_TIME, min(interface.time(stamp), MAX_TIME)) for stamp in stamps], np.int64)

@@ -9,7 +9,6 @@ Rules of this file
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -19,9 +18,9 @@ from pcli.codec.capture.tunnels import Segment, pull_segment
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.tcp_segments import Segments, read_segments
-from pcli.spark.columnar.split_merge.connection_chains import Context, RereadOrder, RereadResult
+from pcli.spark.columnar.split_merge.connection_chains import Context, RereadOrder, RereadResult, load_carried
 from pcli.spark.columnar.split_merge.held_packets import HeldSegment
-from pcli.spark.columnar.split_merge.packet_replay import CarriedState, Replay
+from pcli.spark.columnar.split_merge.packet_replay import Replay
 from pcli.spark.columnar.split_merge.split_reader import key_of
 
 __all__ = ["reread_split"]
@@ -30,7 +29,7 @@ __all__ = ["reread_split"]
 def reread_split(orders: Sequence[RereadOrder], context: Context, windows: Iterable[Records]) -> list[RereadResult]:
     """Execute the orders of one split; ``windows`` are all windows of this split."""
     split = orders[0].split
-    replays = {order.key: Replay(context.options, _load(order.carried)) for order in orders}
+    replays = {order.key: Replay(context.options, load_carried(order.carried)) for order in orders}
     fragments, packet, fed = Fragments(), context.packets[split], context.fed[split]
     for records in windows:
         segments = read_segments(records)
@@ -50,11 +49,6 @@ def reread_split(orders: Sequence[RereadOrder], context: Context, windows: Itera
         replay = replays[order.key]
         out.append(RereadResult(split, order.key, replay.carried(), replay.extra, replay.met))
     return out
-
-
-def _load(data: bytes) -> CarriedState:
-    carried: CarriedState = pickle.loads(data)  # noqa: S301  (our own bytes)
-    return carried
 
 
 def _chosen(records: Records, segments: Segments | None, keys: Iterable[bytes]) -> tuple[Longs, Longs]:

@@ -9,14 +9,16 @@ Rules of this file
    frame boundaries are less certain, and whether a retransmission precedes the assumed state. Frames after an assumed
    state are checked like frames after a resynchronization, so the frames are valid whether or not the true boundaries
    are certain.
+4. A note about damage is correct only in the last split of a file, because in other splits a wrong boundary causes it.
+   The packets of a file that cannot be decoded are counted in all its splits and reported in the last split.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -50,6 +52,7 @@ __all__ = [
     "SplitEdges",
     "key_of",
     "recent_of",
+    "with_file_notes",
 ]
 
 Recent = tuple[int, bytes, int, bytes]
@@ -331,3 +334,12 @@ class EdgeReader:
             self._notes,
             self._reader.fast.unread,
         )
+
+
+def with_file_notes(splits: Sequence[SplitEdges], parts: Sequence[int], names: Sequence[str]) -> list[SplitEdges]:
+    """Return the splits with correct notes. ``parts`` and ``names`` are the number and name of each split's file."""
+    out, unread = [], UnreadPackets()
+    for edges, part, following, name in zip(splits, parts, [*parts[1:], -1], names, strict=True):
+        unread.counts += edges.unread.counts
+        out.append(replace(edges, notes=[] if following == part else [*edges.notes, *unread.take(name, 0)]))
+    return out

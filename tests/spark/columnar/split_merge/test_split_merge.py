@@ -31,12 +31,11 @@ from pcli.spark.columnar.split_merge.connection_chains import (
     chain,
     context_of,
 )
-from pcli.spark.columnar.split_merge.file_notes import with_file_notes
 from pcli.spark.columnar.split_merge.merge import merge_splits
 from pcli.spark.columnar.split_merge.merge_results import MergedSplits
 from pcli.spark.columnar.split_merge.reader_state import earlier_packets, reader_state
 from pcli.spark.columnar.split_merge.reread_split import reread_split
-from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
+from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges, with_file_notes
 from tests.codec.capture.foreign_traffic import BOTH_GAPS, CONNECTIONS, Foreign
 from tests.spark.columnar.read_windows import windows
 from tests.spark.columnar.split_merge.random_traffic import ACK, Life, Storm, parts
