@@ -200,7 +200,7 @@ def in_batches(batches: list[list[Piece]], chance: random.Random, options: ReadO
             reader = WindowReader(options, state)
             reader.begin_file()
             rows = by_reader(reader, batch, frames)
-            data, streams = pickle.dumps(reader.state()), streams | pickle.loads(pickle.dumps(reader.streams))
+            data, streams = pickle.dumps(reader.fast), streams | pickle.loads(pickle.dumps(reader.streams))
             frames += sum(row[0] == "frame" for row in rows)
             ending = reader_rows(reader.end(), reader.notes, frames)
         else:
@@ -208,7 +208,7 @@ def in_batches(batches: list[list[Piece]], chance: random.Random, options: ReadO
             result = apart(pieces, options, earlier_packets(state, frames, streams), len(batch))
             rows, ending = result.rows[: result.kept], result.rows[result.kept :]
             frames += sum(row[0] == "frame" for row in rows)
-            count = result.state.fast.tcp.table.count
+            count = result.state.tcp.table.count
             data, streams = pickle.dumps(result.state), dict(enumerate(result.merged_splits.streams[:count]))
         out += rows
     return out + ending
