@@ -12,6 +12,7 @@ Rules of this file
 5. An incomplete frame is returned when its end is reached, with the available bytes and the reason.
 6. This is the slow path. ``fast_path`` extracts frames that are in order directly from the window and updates the same
    fields.
+7. `pcli.spark.columnar.split_merge` overrides these methods: gap, skip_left_out, interrupt, search, is_first_cut.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class FrameExtractor:
                     direction.need = HEAD_SIZE - left
                     break
                 if checked and not follows(run, position, direction.limit):
-                    self.search(direction, position, 1, packet)
+                    self.search(direction, position, 1, packet, rejected=True)
                     return
                 direction.need = total - left
                 break
@@ -146,7 +147,7 @@ class FrameExtractor:
             if checked:
                 good = not direction.budget.spend(total, direction.offset) or check_frame(data)
                 if not good and not follows(run, position + total, direction.limit):
-                    self.search(direction, position, 1, packet)
+                    self.search(direction, position, 1, packet, rejected=True)
                     return
                 direction.checked_bytes += total
             mark, packets = carriers_of(direction, mark, position, position + total)
@@ -204,10 +205,14 @@ class FrameExtractor:
             self.output.note(
                 direction, "gap", f"{size} bytes are missing from the capture", packet, direction.offset, size
             )
-        elif cut and not self.snapped:
-            self.snapped = True
+        elif cut and self.is_first_cut(direction):
             text = "packets are truncated (snap length): payloads are incomplete, and later frames may be missing"
             self.output.note(direction, "snaplen", text, packet, direction.offset, size)
+
+    def is_first_cut(self, direction: Direction) -> bool:
+        """Return whether truncated packets of a direction must be reported: once for each file."""
+        first, self.snapped = not self.snapped, True
+        return first
 
     def _carry_over(self, direction: Direction, size: int, kind: str) -> bool:
         """Keep the frame boundary across a gap. Return False if the gap extends beyond the open frame."""
@@ -306,8 +311,11 @@ class FrameExtractor:
 
     # -- classification and search ---------------------------------------------------------------------------------
 
-    def search(self, direction: Direction, position: int, skipped: int, packet: int) -> None:
-        """Drop the run before ``position``. Search for a frame from ``position + skipped``, also in later bytes."""
+    def search(self, direction: Direction, position: int, skipped: int, packet: int, *, rejected: bool = False) -> None:
+        """Drop the run before ``position``. Search for a frame from ``position + skipped``, also in later bytes.
+
+        ``rejected`` is true if the frame at ``position`` has possible lengths but failed its check (rule 3).
+        """
         trim(direction, position)
         base = direction.offset - len(direction.run)
         direction.mode, direction.sync, direction.checked_bytes, direction.need = SEARCH, RESYNC, 0, 0

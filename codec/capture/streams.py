@@ -15,6 +15,8 @@ Rules of this file
    it received the reset, but only until the next connection begins, which may be a reconnection.
 6. If the first bytes that the peer has not acknowledged were retransmitted more than once, these bytes did not arrive.
 7. This is the slow path, which takes a few microseconds per packet. ``fast_path`` forwards only unusual packets.
+8. `pcli.spark.columnar.split_merge` overrides these methods: segment, skip_left_out, run_timers, end_closed; and those
+   of the `Table` and the `History`, which it replaces. It calls arm and finish.
 """
 
 from __future__ import annotations
@@ -264,8 +266,8 @@ class TcpReassembly:
         self._update_gap(back, packet)
         connection.paused = there.deadline >= 0 or back.deadline >= 0
         self._set_timer(connection, packet)
-        self._arm(there)
-        self._arm(back)
+        self.arm(there)
+        self.arm(back)
 
     def _deliver(self, connection: Connection, packet: int, over: tuple[Direction, ...] = ()) -> None:
         """Deliver queued segments in order up to the first gap that must wait. In directions in ``over``, no gap waits.
@@ -308,7 +310,7 @@ class TcpReassembly:
         ):
             direction.deadline = packet + GRACE
 
-    def _arm(self, direction: Direction) -> None:
+    def arm(self, direction: Direction) -> None:
         """Select the fast or slow path for the next packet of a direction."""
         if direction.mode == SKIP:
             direction.next = SLOW if direction.peer.mode != SKIP or direction.connection.closing >= 0 else IGNORE
@@ -334,18 +336,22 @@ class TcpReassembly:
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
         """Create a connection. An older connection on the same ports is finished first."""
         if old is not None:
-            self._finish(old.connection, packet, "the connection ends")
+            self.finish(old.connection, packet, "the connection ends")
             self.table.forget(old.connection)
         for connection in self.table.surplus():
-            self._finish(connection, packet, "the connection was evicted")
+            self.finish(connection, packet, "the connection was evicted")
             self.table.forget(connection)
-        for connection in self.closing:
-            if not (_waiting(connection.there) or _waiting(connection.back)):
-                self.output.end(connection)
+        self.end_closed()
         direction = self.table.create(segment, packet, self.limit, self.classifier)
         if self.wanted is not None and direction.stream.number not in self.wanted:
             direction.mode = direction.peer.mode = SKIP
         return direction
+
+    def end_closed(self) -> None:
+        """Report the ends of closed connections whose bytes are delivered, because a new connection begins (rule 5)."""
+        for connection in self.closing:
+            if not (_waiting(connection.there) or _waiting(connection.back)):
+                self.output.end(connection)
 
     def _syn(self, direction: Direction, segment: Segment, packet: int) -> None:
         """Set the sequence number of offset 0, the number after the SYN's."""
@@ -373,7 +379,7 @@ class TcpReassembly:
                 direction.next = SLOW
             self._set_timer(connection, packet)
 
-    def _finish(self, connection: Connection, packet: int, reason: str) -> None:
+    def finish(self, connection: Connection, packet: int, reason: str) -> None:
         """Deliver the rest of a connection and end it."""
         if connection.finished:
             return
@@ -426,13 +432,13 @@ class TcpReassembly:
                 self.extractor.check_search(direction, packet)
             self._advance(connection, packet)
             if 0 <= connection.closing <= packet:
-                self._finish(connection, packet, "the connection ends")
+                self.finish(connection, packet, "the connection ends")
                 self.table.retire(connection)
 
     def end(self, packet: int) -> None:
         """Finish all connections at the end of the input."""
         for connection in list(self.table.living):
-            self._finish(connection, packet, "the connection ends" if connection.closing >= 0 else "the capture ends")
+            self.finish(connection, packet, "the connection ends" if connection.closing >= 0 else "the capture ends")
             self.table.forget(connection)
 
 

@@ -56,6 +56,11 @@ class RecentSegments(History):
         self._directions += directions
         self.fed += len(packets)
 
+    def count_before_turn(self) -> int:
+        """Return the number of data packets before the current packet."""
+        ahead = int(np.count_nonzero(self._taken[0][self.turn :] >= 0)) if self._taken else 0
+        return self.fed - ahead
+
     def append(self, entry: Entry) -> None:
         """Store a packet that was processed alone."""
         self._single.append((2 * self.turn, entry))

@@ -14,15 +14,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pcli.codec.capture.connections import Table
 from pcli.codec.capture.flows import Connection, Direction
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.capture.output import Output
-from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tunnels import RST, Segment
 
-__all__ = ["IMMEDIATE", "DeferredEndsOutput", "DeferredEndsTcp", "ReportInterval", "ReportIntervals", "first_start"]
+__all__ = [
+    "IMMEDIATE",
+    "DeferredEndsOutput",
+    "DeferredEndsTcp",
+    "ReportInterval",
+    "ReportIntervals",
+    "TimedTable",
+    "first_start",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +155,33 @@ def _reported(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
     return bool(flags & RST) and silent and direction.isn < 0 <= direction.peer.isn, silent
 
 
+class TimedTable(Table):
+    """A table that records when timers were set: of timers that fire at the same time, the first set fires first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers_set_at: dict[Connection, int] = {}
+        """The packet at which the timer of each connection was set."""
+
+    def set_timer(self, connection: Connection, due: int, packet: int) -> None:
+        """Set the connection's timer."""
+        before = connection.timer
+        super().set_timer(connection, due, packet)
+        if connection.timer != before:
+            self.timers_set_at[connection] = packet
+
+
 class DeferredEndsTcp(TcpReassembly):
     """TCP reassembly of one part of a capture."""
 
-    def __init__(self, extractor: FrameExtractor, classifier: StreamClassifier, limit: int) -> None:
+    table: TimedTable
+
+    def __init__(self, extractor: FrameExtractor, limit: int, table: TimedTable) -> None:
         """Create the reassembly; the extractor's output must be a DeferredEndsOutput."""
         assert isinstance(extractor.output, DeferredEndsOutput)
-        super().__init__(extractor.output, extractor, classifier, limit)
+        super().__init__(extractor.output, extractor, extractor.classifier, limit)
         self.deferred = extractor.output
-        self.timers_set_at: dict[Connection, int] = {}
-        """The packet at which the timer of each connection was set. If timers fire at the same time, the timer that was
-        set first fires first."""
+        self.table = table
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
         """Process a segment in the general way."""
@@ -174,17 +198,5 @@ class DeferredEndsTcp(TcpReassembly):
         for connection in self.closing:
             self.deferred.record_intervals(connection, packet)
 
-    def _set_timer(self, connection: Connection, packet: int) -> None:
-        before = connection.timer
-        super()._set_timer(connection, packet)
-        if connection.timer != before:
-            self.timers_set_at[connection] = packet
-
-    def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
-        closing = self.closing
-        if old is not None:
-            self._finish(old.connection, packet, "the connection ends")
-        self.closing = {}
-        direction = super()._new(segment, packet, old)
-        self.closing = closing
-        return direction
+    def end_closed(self) -> None:
+        """Report nothing: `merge_splits` knows the starts of all connections and reports these ends."""

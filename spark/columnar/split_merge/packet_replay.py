@@ -21,7 +21,12 @@ from pcli.codec.capture.recent_packets import HISTORY, Entry, History
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import FIN, RST, SYN, Segment
 from pcli.spark.columnar.split_merge.boundary_states import direction_of
-from pcli.spark.columnar.split_merge.deferred_tcp_ends import DeferredEndsOutput, DeferredEndsTcp, ReportInterval
+from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
+    DeferredEndsOutput,
+    DeferredEndsTcp,
+    ReportInterval,
+    TimedTable,
+)
 from pcli.spark.columnar.split_merge.held_packets import HeldSegment, segment_of
 from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor
@@ -71,14 +76,17 @@ class _Recent(History):
         return [entry for _, entry in self.kept if entry[0] is direction]
 
 
-class _TcpReassembly(DeferredEndsTcp):
-    """TCP reassembly that numbers streams by packets."""
+class _Table(TimedTable):
+    """A table that numbers streams by packets."""
 
-    met: list[Stream]
+    def __init__(self) -> None:
+        super().__init__()
+        self.met: list[Stream] = []
 
-    def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
-        self.table.count = packet
-        direction = super()._new(segment, packet, old)
+    def create(self, segment: Segment, packet: int, limit: int, classifier: StreamClassifier) -> Direction:
+        """Add a connection."""
+        self.count = packet
+        direction = super().create(segment, packet, limit, classifier)
         self.met.append(direction.stream)
         return direction
 
@@ -88,9 +96,9 @@ class Replay:
 
     def __init__(self, options: ReadOptions, carried: CarriedState) -> None:
         self._output = DeferredEndsOutput()
-        classifier = StreamClassifier(options.decode_as)
-        self._tcp = _TcpReassembly(EdgeFrameExtractor(self._output, classifier), classifier, options.max_frame_size)
-        self._tcp.met = []
+        extractor = EdgeFrameExtractor(self._output, StreamClassifier(options.decode_as))
+        self._table = _Table()
+        self._tcp = DeferredEndsTcp(extractor, options.max_frame_size, self._table)
         self._history = self._tcp.history = _Recent()
         self._packet = carried.packet
         self.extra: list[Extra] = []
@@ -102,11 +110,11 @@ class Replay:
     @property
     def met(self) -> list[Stream]:
         """The stream of the initial state, and the streams that started during the replay."""
-        return self._tcp.met
+        return self._table.met
 
     def _take_up(self, connection: Connection, carried: CarriedState) -> None:
-        table = self._tcp.table
-        self._tcp.met.append(connection.stream)
+        table = self._table
+        self._table.met.append(connection.stream)
         for key in connection.keys:
             table.directions[key] = direction_of(connection, key)
         table.living[connection] = None
@@ -120,7 +128,7 @@ class Replay:
         if connection.timer >= 0:
             due, connection.timer = connection.timer, -1
             table.set_timer(connection, due, carried.packet)
-            self._tcp.timers_set_at[connection] = carried.timer_set_at
+            self._table.timers_set_at[connection] = carried.timer_set_at
 
     def carried(self) -> CarriedState:
         """Return the final state; the replay cannot be used afterwards."""
@@ -133,7 +141,7 @@ class Replay:
         if self.connection is None:
             return CarriedState(None, recent, self._packet)
         ready = self._output.open.get(self.connection, [])
-        set_at = self._tcp.timers_set_at.get(self.connection, 0)
+        set_at = self._table.timers_set_at.get(self.connection, 0)
         return CarriedState(self.connection, recent, self._packet, ready, set_at)
 
     def _key(self, direction: Direction) -> bytes:
@@ -146,7 +154,7 @@ class Replay:
         """Process a packet of this connection. ``fed`` is the number of data packets before it in the recording."""
         self._pass(held.packet)
         self._history.now = max(self._history.now, fed)
-        direction = self._tcp.table.directions.get(held.key)
+        direction = self._table.directions.get(held.key)
         if direction is not None and direction.next == IGNORE and _is_plain(held):
             # `capture.fast_path` ignores these packets: it does not even count them as captured packets of their
             # direction.
@@ -156,7 +164,7 @@ class Replay:
         if held.left_out:
             self._tcp.skip_left_out(segment, held.packet)
         self._tcp.segment(segment, held.packet, held.time_ns)
-        self.connection = self._tcp.table.directions[held.key].connection
+        self.connection = self._table.directions[held.key].connection
         self._collect_own(held.packet)
         self._packet = held.packet
 
@@ -167,8 +175,8 @@ class Replay:
         """
         self._pass(packet)
         if self.connection is not None:
-            self._tcp._finish(self.connection, packet, "the connection ends")
-            self._tcp.table.forget(self.connection)
+            self._tcp.finish(self.connection, packet, "the connection ends")
+            self._table.forget(self.connection)
             self._collect(packet, row, rank=1)
         self.connection = None
         self._packet = packet
@@ -193,9 +201,9 @@ class Replay:
 
     def _pass(self, packet: int) -> None:
         """Before a packet is processed, trigger the timers that are due up to this packet."""
-        table = self._tcp.table
+        table = self._table
         while (timer := max(table.timer, self._packet + 1)) <= packet:
-            ticket = self._tcp.timers_set_at.get(self.connection, 0) if self.connection is not None else 0
+            ticket = self._table.timers_set_at.get(self.connection, 0) if self.connection is not None else 0
             self._tcp.run_timers(timer)
             self._collect(timer, _TIMERS, ticket=ticket)
         self._packet = max(self._packet, packet - 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.capture.flows import Direction
+from pcli.codec.capture.flows import SYNC, Direction
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.output import Output
@@ -44,28 +44,16 @@ class EdgeFrameExtractor(FrameExtractor):
         super().__init__(output, classifier)
         self.marks: dict[Direction, ResyncMarks] = {}
         """Marks of directions that started with an assumed state."""
-        self._snapped: set[Stream] = set()
-        self._checking = False
-
-    def _cut(self, direction: Direction, packet: int) -> None:
-        self._checking = True
-        super()._cut(direction, packet)
-        self._checking = False
+        self._cut_streams: set[Stream] = set()
 
     def gap(self, direction: Direction, size: int, packet: int, *, cut: bool) -> None:
         """Process missing bytes."""
-        marks = self.marks.get(direction)
+        marks, offset = self.marks.get(direction), direction.offset
+        super().gap(direction, size, packet, cut=cut)
         if marks is not None:
             marks.asked = True
-        super().gap(direction, size, packet, cut=cut)
-
-    def _carry_over(self, direction: Direction, size: int, kind: str) -> bool:
-        offset = direction.offset
-        bridged = super()._carry_over(direction, size, kind)
-        marks = self.marks.get(direction)
-        if bridged and marks is not None:
-            marks.anchored = min(marks.anchored, offset)
-        return bridged
+            if direction.mode == SYNC:  # the gap ended in the open frame, or at its end
+                marks.anchored = min(marks.anchored, offset)
 
     def skip_left_out(self, direction: Direction, offset: int, packet: int) -> None:
         """Process bytes that were omitted on purpose."""
@@ -75,23 +63,18 @@ class EdgeFrameExtractor(FrameExtractor):
             marks.asked = True
             marks.anchored = min(marks.anchored, offset)
 
-    def _impossible(self, direction: Direction, position: int, packet: int, total: int, command: int) -> None:
-        self._checking = False
-        super()._impossible(direction, position, packet, total, command)
-
     def interrupt(self, direction: Direction, packet: int) -> None:
         """Continue the direction after a gap of unknown size."""
         super().interrupt(direction, packet)
         self._lose(direction, direction.offset)
 
-    def search(self, direction: Direction, position: int, skipped: int, packet: int) -> None:
+    def search(self, direction: Direction, position: int, skipped: int, packet: int, *, rejected: bool = False) -> None:
         """Search for the next frame."""
         marks = self.marks.get(direction)
-        if marks is not None and self._checking and marks.lost == NO_OFFSET:
+        if marks is not None and rejected and marks.lost == NO_OFFSET:
             marks.rejected = True
-        self._checking = False
         self._lose(direction, direction.offset - len(direction.run) + position)
-        super().search(direction, position, skipped, packet)
+        super().search(direction, position, skipped, packet, rejected=rejected)
 
     def _lose(self, direction: Direction, offset: int) -> None:
         marks = self.marks.get(direction)
@@ -99,9 +82,8 @@ class EdgeFrameExtractor(FrameExtractor):
             marks.asked = True
             marks.lost = min(marks.lost, offset)
 
-    def _tell(self, direction: Direction, size: int, packet: int, *, cut: bool) -> None:
+    def is_first_cut(self, direction: Direction) -> bool:
         """Report truncated packets once for each connection; the merge determines which report is the first."""
-        self.snapped = direction.stream in self._snapped
-        super()._tell(direction, size, packet, cut=cut)
-        if self.snapped:
-            self._snapped.add(direction.stream)
+        first = direction.stream not in self._cut_streams
+        self._cut_streams.add(direction.stream)
+        return first

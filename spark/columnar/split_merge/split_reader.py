@@ -39,6 +39,7 @@ from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
     DeferredEndsTcp,
     ReportInterval,
     ReportIntervals,
+    TimedTable,
 )
 from pcli.spark.columnar.split_merge.held_packets import HeldConnection, HeldSegment
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor, ResyncMarks
@@ -125,23 +126,14 @@ def recent_of(history: RecentSegments, table: Table) -> Iterator[Recent]:
             yield ordinal, key, at, bytes(data[start:end])
 
 
-class _SplitHistory(RecentSegments):
-    """A history whose count can be read."""
-
-    def count(self) -> int:
-        """Return the number of data packets before the current packet."""
-        ahead = int(np.count_nonzero(self._taken[0][self.turn :] >= 0)) if self._taken else 0
-        return self.fed - ahead
-
-
 class EdgeTcp(DeferredEndsTcp):
     """TCP reassembly of a split."""
 
     def __init__(self, extractor: EdgeFrameExtractor, limit: int, *, first: bool) -> None:
         """Create the reassembly; ``first`` is true if the split is the first split of the recording."""
-        super().__init__(extractor, extractor.classifier, limit)
+        super().__init__(extractor, limit, TimedTable())
         self._first = first
-        self.history = self._recent = _SplitHistory()
+        self.history = self._recent = RecentSegments()
         self.spans: dict[bytes, ConnectionSpan] = {}
         self.connection_starts: list[ConnectionStart] = []
         """Starts of connections, in order."""
@@ -160,18 +152,38 @@ class EdgeTcp(DeferredEndsTcp):
         if direction is None and not (syn or self._first or key_of(segment.key) in self.spans):
             direction = self._hold_new(segment, packet)
         hold = self._holds.get(direction.connection) if direction is not None else None
-        if direction is not None and direction in self._starts and segment.flags & FIN:
-            ahead = signed_distance(segment.seq - direction.base - direction.offset)
-            if direction.offset + ahead < self._starts[direction]:
-                # If the true offset of the FIN is negative, the FIN does not end the connection.
-                self._edges[direction.connection].back = True
-        if hold is None:
-            super().segment(segment, packet, time_ns)
-        elif syn and hold.given_up:
-            self._release(hold)
-            super().segment(segment, packet, time_ns)
-        else:
+        if direction is not None and self._precedes_start(direction, segment):
+            self._edges[direction.connection].back = True
+        if hold is not None and not (syn and hold.given_up):
             self._keep(hold, segment, packet, time_ns)
+            return
+        if hold is not None:
+            self._release(hold)
+        super().segment(segment, packet, time_ns)
+        if self.table.directions[segment.key] is not direction:
+            self._add_start(segment, packet)
+
+    def _precedes_start(self, direction: Direction, segment: Segment) -> bool:
+        """Return whether a retransmission, or a FIN, precedes the offset at which the direction continued.
+
+        The history lacks the first transmission, and a FIN whose true offset is negative does not end the connection.
+        """
+        start = self._starts.get(direction)
+        if start is None:
+            return False
+        offset = direction.offset + signed_distance(segment.seq - direction.base - direction.offset)
+        is_data = segment.start < segment.end and segment.end - segment.start + segment.missing > 1
+        return offset < start and (bool(segment.flags & FIN) or (is_data and direction.mode != SKIP))
+
+    def _add_start(self, segment: Segment, packet: int) -> None:
+        """Record the start of a connection."""
+        key, stream = key_of(segment.key), self.table.directions[segment.key].stream
+        span = self.spans.setdefault(key, ConnectionSpan(key))
+        start = ConnectionStart(packet, segment.key, segment.seq, stream.number)
+        span.connection_starts.append(start)
+        self.connection_starts.append(start)
+        span.streams.append(stream.number)
+        span.met.append(stream)
 
     def _hold_new(self, segment: Segment, packet: int) -> Direction:
         """Hold a connection that started before the split."""
@@ -187,7 +199,7 @@ class EdgeTcp(DeferredEndsTcp):
         data = bytes(segment.data[segment.start : segment.end])
         left_out = self._left_out == packet
         numbers = (segment.seq, segment.ack, segment.flags)
-        fed = self._recent.count()
+        fed = self._recent.count_before_turn()
         held = HeldSegment(
             packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, fed
         )
@@ -213,8 +225,8 @@ class EdgeTcp(DeferredEndsTcp):
             span.marks = {key: ResyncMarks() for key in connection.keys}
             self._extractor.marks.update(zip(directions, span.marks.values()))
             self._starts.update((direction, direction.offset) for direction in directions)
-            self._arm(connection.there)
-            self._arm(connection.back)
+            self.arm(connection.there)
+            self.arm(connection.back)
             span.assumed = pickle.dumps(connection)
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
@@ -223,22 +235,6 @@ class EdgeTcp(DeferredEndsTcp):
         direction = self.table.directions.get(segment.key)
         if direction is not None and direction.connection not in self._holds:
             super().skip_left_out(segment, packet)
-
-    def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
-        direction = super()._new(segment, packet, old)
-        key = key_of(segment.key)
-        span = self.spans.setdefault(key, ConnectionSpan(key))
-        start = ConnectionStart(packet, segment.key, segment.seq, direction.stream.number)
-        span.connection_starts.append(start)
-        self.connection_starts.append(start)
-        span.streams.append(direction.stream.number)
-        span.met.append(direction.stream)
-        return direction
-
-    def _compare_old(self, direction: Direction, offset: int, data: bytes, start: int, end: int, packet: int) -> None:
-        if direction in self._starts and offset < self._starts[direction]:
-            self._edges[direction.connection].back = True
-        super()._compare_old(direction, offset, data, start, end, packet)
 
     # -- the end of the split --------------------------------------------------------------------------------------
 
@@ -255,7 +251,7 @@ class EdgeTcp(DeferredEndsTcp):
             if direction is not None and direction.connection not in self._holds:
                 span.end = pickle.dumps(direction.connection)
                 span.ready = self.deferred.open.get(direction.connection, [])
-                span.timer_set_at = self.timers_set_at.get(direction.connection, 0)
+                span.timer_set_at = self.table.timers_set_at.get(direction.connection, 0)
         for entry in placed_events:
             if entry[2].stream is not None:
                 by_stream[entry[2].stream.number].placed_events.append(entry)
