@@ -18,7 +18,7 @@ from pcli.codec.capture.files import Source
 from pcli.codec.capture.packets import Interface, Record, Window
 from pcli.codec.errors import CaptureError
 
-__all__ = ["MAGICS", "MAX_PACKET", "pcap_windows"]
+__all__ = ["MAGICS", "MAX_PACKET", "PcapFormat", "check_size", "pcap_windows", "read_format"]
 
 MAX_PACKET: Final = 16 * 1024 * 1024
 """Largest accepted packet in bytes. tcpdump and Wireshark limit Ethernet packets to 256 KB; if big TCP is used,
@@ -35,15 +35,37 @@ MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
 """Byte order, time units per second and size of a record header, by the first four bytes."""
 
 
-def pcap_windows(source: Source) -> Iterator[Window]:
-    """Yield windows of records from a source at its magic number. Raise CaptureError if the file is damaged."""
+class PcapFormat:
+    """The format of a pcap's records, according to the file header."""
+
+    __slots__ = ("header", "interface", "order")
+
+    def __init__(self, head: bytes) -> None:
+        """Read the first 24 bytes of a file whose magic is known."""
+        self.order, units, self.header = MAGICS[head[:4]]
+        snaplen, link = Struct(self.order + "16xII").unpack_from(head)
+        self.interface = Interface(link & 0xFFFF, snaplen)
+        self.interface.set_units(units)
+
+
+def read_format(source: Source) -> PcapFormat:
+    """Read the file header of a source at its magic number."""
     if not source.fill(0, 24):
         raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
-    order, units, header = MAGICS[source.data[:4]]
-    snaplen, link = Struct(order + "16xII").unpack_from(source.data, 0)
-    interface = Interface(link & 0xFFFF, snaplen)
-    interface.set_units(units)
-    pull = Struct(order + "IIII").unpack_from
+    return PcapFormat(source.data[:24])
+
+
+def check_size(size: int, place: int) -> None:
+    """Raise CaptureError if no packet has this size; ``place`` is the position of its record in the file."""
+    if size > MAX_PACKET:
+        raise CaptureError(f"a packet of {size} bytes: the file is damaged", place)
+
+
+def pcap_windows(source: Source) -> Iterator[Window]:
+    """Yield windows of records from a source at its magic number. Raise CaptureError if the file is damaged."""
+    form = read_format(source)
+    header, interface = form.header, form.interface
+    pull = Struct(form.order + "IIII").unpack_from
     position, needed = 24, header
     while source.fill(position, needed):
         data = source.data
@@ -58,7 +80,7 @@ def pcap_windows(source: Source) -> Iterator[Window]:
             if end > len(data):
                 if size > MAX_PACKET:
                     yield data, records
-                    raise CaptureError(f"a packet of {size} bytes: the file is damaged", source.position + position)
+                    check_size(size, source.position + position)
                 needed = header + size
                 break
             time_ns = seconds * 1_000_000_000 + fraction * nanos

@@ -19,18 +19,18 @@ from pcli.codec.capture.packets import LEFT_OUT, Interface, Record, Secrets, Win
 from pcli.codec.capture.pcap import MAX_PACKET
 from pcli.codec.errors import CaptureError
 
-__all__ = ["MAGIC", "PcapngReader"]
+__all__ = ["MAGIC", "SECTION", "PcapngReader"]
 
 MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 """The type of a section header block, the same in both byte orders."""
 
-_SECTION: Final = 0x0A0D0D0A
+SECTION: Final = 0x0A0D0D0A
 _INTERFACE: Final = 1
 _OLD_PACKET: Final = 2
 _SIMPLE_PACKET: Final = 3
 _ENHANCED_PACKET: Final = 6
 _SECRETS: Final = 10
-_WANTED: Final = frozenset({_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET, _SECRETS})
+_WANTED: Final = frozenset({SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET, _SECRETS})
 
 _MAX_BLOCK: Final = MAX_PACKET + 64 * 1024
 """Maximum size of a block with a packet: the largest packet and its options."""
@@ -80,10 +80,14 @@ class PcapngReader:
                 raise
             yield source.data, records
             if skip:
-                if not source.skip(position, skip):
-                    raise source.error or CaptureError("the file ends inside a block", source.position)
+                self.skip(position, skip)
                 position = 0
         source.check_end("block")
+
+    def skip(self, position: int, size: int) -> None:
+        """Skip ``size`` bytes of a block from ``position`` in the window."""
+        if not self.source.skip(position, size):
+            raise self.source.error or CaptureError("the file ends inside a block", self.source.position)
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
         """Read the window's complete blocks.
@@ -94,7 +98,7 @@ class PcapngReader:
         limit = size - 12
         while position <= limit:
             kind, length = self.head(data, position)
-            if kind == _SECTION:
+            if kind == SECTION:
                 length = self._order(data, position)
             end = position + length
             if length < 12 or length & 3:
@@ -155,7 +159,7 @@ class PcapngReader:
     def _block(self, kind: int, data: bytes, position: int, length: int, records: list[Record]) -> None:
         """Handle a block of any type except an enhanced packet block."""
         start, end = position + 8, position + length - 4
-        if kind == _SECTION:
+        if kind == SECTION:
             self.interfaces = []
         elif kind == _INTERFACE and end - start >= 8:
             self._interface(data, start, end)
@@ -165,7 +169,7 @@ class PcapngReader:
             self._simple(data, start, end, records)
         elif kind == _OLD_PACKET and end - start >= 20:
             self._old(data, start, end, records)
-        elif kind != _SECTION:
+        elif kind != SECTION:
             offset = self.source.position + position
             raise CaptureError(f"a block of {length} bytes is too small: the file is damaged", offset)
 

@@ -71,12 +71,12 @@ _NANOS: Final = 1_000_000
 _MOST_MS: Final = ((1 << 63) - 1) // _NANOS
 
 
-def nanoseconds(values: Longs, least: int = 0) -> pa.Array:
+def nanoseconds(values: Longs, *, least: int = 0) -> pa.Array:
     """Convert milliseconds to int64 nanoseconds; null below ``least`` and where 64 bits do not suffice."""
     fits = (values >= least) & (values <= _MOST_MS)
     return pa.array(np.where(fits, values, 0) * _NANOS, mask=~fits)
 
 
-def nanoseconds_of(value: int, least: int = 0) -> int | None:
-    """Convert one number in the same way; return None instead of null."""
-    return value * _NANOS if least <= value <= _MOST_MS else None
+def nanoseconds_of(value: int) -> int | None:
+    """Convert one positive number in the same way; return None instead of null."""
+    return value * _NANOS if 1 <= value <= _MOST_MS else None

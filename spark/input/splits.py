@@ -26,7 +26,7 @@ from pcli.codec.capture.reading import no_capture_reason
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.reading.packet_records import Records, pcap_windows
 from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
-from pcli.spark.input.capture_files import Place, open_file, place_of, reason_of
+from pcli.spark.input.capture_files import open_file, reason_of
 from pcli.spark.input.capture_headers import PREAMBLE_BLOCKS
 
 __all__ = ["WINDOW", "Split", "SplitEnd", "SplitReader", "corrected_splits", "open_split"]
@@ -104,9 +104,9 @@ class _Range(io.RawIOBase):
         super().close()
 
 
-def open_split(split: Split, place: Place = place_of) -> BinaryIO:
+def open_split(split: Split) -> BinaryIO:
     """Open the split as a capture that can be read once; raise OSError if the file cannot be opened."""
-    return cast(BinaryIO, _Range(open_file(split.where, place), split.preamble, split.start, split.end))
+    return cast(BinaryIO, _Range(open_file(split.where), split.preamble, split.start, split.end))
 
 
 class _Blocks(PcapngColumns):

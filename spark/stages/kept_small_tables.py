@@ -13,6 +13,7 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.frame_columns import Bools
 from pcli.spark.columnar.lifecycles.forwarded_frames import OPENING
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES
+from pcli.spark.columnar.observation.connection_ties import TRANSACTIONS
 
 __all__ = ["without_old_rows"]
 
@@ -42,19 +43,8 @@ _TEMPORARY: Final = [
         "CONSUMER_STATS",
         "CONSUMER_STATS_RESPONSE",
         "NEW_TXN",
-        "NEW_TXN_RESPONSE",
-        "ADD_PARTITION_TO_TXN",
-        "ADD_PARTITION_TO_TXN_RESPONSE",
-        "ADD_SUBSCRIPTION_TO_TXN",
-        "ADD_SUBSCRIPTION_TO_TXN_RESPONSE",
-        "END_TXN",
-        "END_TXN_RESPONSE",
-        "END_TXN_ON_PARTITION",
-        "END_TXN_ON_PARTITION_RESPONSE",
-        "END_TXN_ON_SUBSCRIPTION",
-        "END_TXN_ON_SUBSCRIPTION_RESPONSE",
     )
-]
+] + list(TRANSACTIONS)
 """Commands that do not change the state of a connection, producer or consumer. The end of a transaction changes only
 messages whose acknowledgements precede it."""
 

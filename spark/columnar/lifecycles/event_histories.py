@@ -130,8 +130,8 @@ def _published(parts: MessageRows, facts: RecordingFacts, cluster: str) -> Row:
         "connection": row["stream"], "producer_id": row["producer_id"], "name": (one.name if one else "") or None,
         "sequence_id": row["sequence"], "highest_sequence_id": _or_none(row["highest"]), "sent_ns": row["sent_ns"],
         "receipt_ns": row["receipt_ns"], "messages": max(1, row["messages"]), "batch": row["batch"] >= 0,
-        "size": row["size"], "publish_ns": nanoseconds_of(row["publish_ms"], 1),
-        "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"], 1),
+        "size": row["size"], "publish_ns": nanoseconds_of(row["publish_ms"]),
+        "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"]),
         "key": key_text(row["key"], row["key_kind"]) or None if row["key"] is not None else None,
         "resends": 0, "other_ids": [], "error": None,
     }  # fmt: skip
@@ -147,7 +147,7 @@ def _of_resolved(row: Row, cluster: str) -> Row:
         "sequence_id": row["sequence"], "highest_sequence_id": _or_none(row["highest"]),
         "sent_ns": _or_none(row["sent_ns"]), "receipt_ns": _or_none(row["receipt_ns"]), "messages": row["messages"],
         "batch": row["batch"], "size": row["size"],
-        "publish_ns": nanoseconds_of(row["publish_ms"], 1), "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"], 1),
+        "publish_ns": nanoseconds_of(row["publish_ms"]), "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"]),
         "key": row["key"] or None, "resends": row["resends"], "other_ids": row["other_ids"],
         "error": row["error"] or None,
     }  # fmt: skip
@@ -174,8 +174,8 @@ def _of_delivery(row: Row, facts: RecordingFacts, cluster: str) -> Row:
         "connection": None, "producer_id": None, "name": facts.labels.get(row["name"]) or None,
         "sequence_id": _or_none(row["sequence"]), "highest_sequence_id": _or_none(row["highest"]), "sent_ns": None,
         "receipt_ns": None, "messages": max(1, row["batch"]), "batch": row["batch"] >= 0, "size": _or_none(row["size"]),
-        "publish_ns": nanoseconds_of(row["publish_ms"], 1),
-        "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"], 1),
+        "publish_ns": nanoseconds_of(row["publish_ms"]),
+        "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"]),
         "key": key or None, "resends": 0, "other_ids": [], "error": None,
     }  # fmt: skip
     ids = row["ledger"], row["entry"]

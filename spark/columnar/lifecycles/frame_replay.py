@@ -24,7 +24,7 @@ from pcli.codec.wire.frame import Frame
 from pcli.spark.columnar.frame_columns import CRC_NONE, START
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES
 from pcli.spark.columnar.observation.frame_header_rows import FRAME
-from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
+from pcli.spark.columnar.observation.frames_from_rows import HEAD_COLUMNS, HeadFrame
 
 __all__ = ["ReplayedItem", "frame_row", "replay", "with_role"]
 
@@ -32,7 +32,6 @@ ReplayedItem = tuple[int, int, HeadFrame | Note | StreamEnd]
 """Bits of ROLES (0 if the item is not a frame), the number of the frame or of the last frame before the item, and the
 frame, note or end."""
 
-_FRAME: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 _EVENT_FIELDS: Final = (
     "number", "kind", "text", "packet", "stream", "from_client", "offset", "length", "time_ns", "flags",
 )  # fmt: skip
@@ -61,7 +60,7 @@ def replay(forwarded: pa.Table, events: pa.Table, streams: Mapping[int, Stream])
 def _rows(forwarded: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
     for batch in forwarded.to_batches(max_chunksize=8192):
         roles, streams = batch.column("role").to_pylist(), batch.column("stream").to_pylist()
-        yield from zip(roles, streams, zip(*(batch.column(name).to_pylist() for name in _FRAME)), strict=True)
+        yield from zip(roles, streams, zip(*(batch.column(name).to_pylist() for name in HEAD_COLUMNS)), strict=True)
 
 
 def _notes_and_ends(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[tuple[int, Note | StreamEnd]]:

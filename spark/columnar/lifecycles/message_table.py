@@ -238,8 +238,8 @@ class _TableBuilder:
             "messages": messages,
             "batch": self._sent_or_delivered("batch") >= 0,
             "size": longs_of(self._sent_or_delivered("size")),
-            "publish_ns": nanoseconds(publish, 1),
-            "deliver_at_ns": nanoseconds(deliver, 1),
+            "publish_ns": nanoseconds(publish, least=1),
+            "deliver_at_ns": nanoseconds(deliver, least=1),
             "key": self._keys(),
             "resends": np.zeros(size, np.int32),
             "other_ids": pa.ListArray.from_arrays(

@@ -10,7 +10,6 @@ Rules of this file
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.observe.observer import Observer
+from pcli.codec.observe.tracking.entry_metadata import ordering_key_text
 from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
@@ -229,9 +229,4 @@ def _unsigned(value: int) -> int:
 
 def key_text(key: bytes, kind: int) -> str:
     """Return a key as pcli.codec.observe.tracking.entry_metadata.key_of does."""
-    if kind == 2:
-        try:
-            return key.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(key).decode()
-    return key.decode(errors="replace")
+    return ordering_key_text(key) if kind == 2 else key.decode(errors="replace")

@@ -27,7 +27,7 @@ from pcli.spark.columnar.observation.frame_header_rows import dead_letters
 from pcli.spark.columnar.string_arrays import texts_of
 from pcli.spark.columnar.table_schema import LONG, TEXT, column
 
-__all__ = ["TIES", "merge_ties", "ties_of"]
+__all__ = ["TIES", "TRANSACTIONS", "merge_ties", "ties_of"]
 
 TIES: Final = pa.schema(
     [
@@ -87,7 +87,7 @@ _TOPICS: Final = {
 }
 """Commands whose topics the Tracker joins, and the fields that contain the topics."""
 
-_TXNS: Final = {
+TRANSACTIONS: Final = {
     BY_NAME[name].number: _names(BY_NAME[name].number, "txnid_most_bits", "txnid_least_bits")
     for name in (
         "NEW_TXN_RESPONSE",
@@ -124,7 +124,7 @@ _SIDES: Final = {
 }
 """Commands that concern a producer or a consumer."""
 
-_CONTROL: Final = np.array(sorted({*_TOPICS, *_TXNS, *_TEXTS}), np.int64)
+_CONTROL: Final = np.array(sorted({*_TOPICS, *TRANSACTIONS, *_TEXTS}), np.int64)
 
 
 def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
@@ -135,8 +135,8 @@ def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
             found = values.get(name, [])
             for topic in [found] if isinstance(found, str) else found:
                 yield _row(place, stream, "topic", *whose, full_name(topic))
-        if type_ in _TXNS:
-            most, least = (values.get(name, 0) for name in _TXNS[type_])
+        if type_ in TRANSACTIONS:
+            most, least = (values.get(name, 0) for name in TRANSACTIONS[type_])
             yield _row(place, stream, "transaction", text=_txn(most, least))
         if type_ in _TEXTS:
             text = values.get(_TEXTS[type_], "")

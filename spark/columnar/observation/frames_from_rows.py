@@ -29,7 +29,10 @@ from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, r
 from pcli.spark.columnar.observation.frame_header_rows import BROKER_FRAME, FRAME, STREAM
 from pcli.spark.columnar.observation.partial_trackers import BrokerFrameTime
 
-__all__ = ["HeadFrame", "from_heads", "open_kept"]
+__all__ = ["HEAD_COLUMNS", "HeadFrame", "from_heads", "open_kept"]
+
+HEAD_COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
+"""The columns of HEADS from which a frame is made."""
 
 _SYNC: Final = {number: word for word, number in SYNC.items()}
 
@@ -42,8 +45,7 @@ class HeadFrame(CapturedFrame):
     def __init__(self, row: tuple[Any, ...], stream: Stream, offset: int = 0, keys: bytes | None = None) -> None:
         """Create a frame.
 
-        ``row`` contains these columns of HEADS: number, time_ns, from_client, type, sync, crc, kept, size, data,
-        trouble. ``keys`` is the column of that name.
+        ``row`` contains HEAD_COLUMNS, and ``keys`` the column of that name.
         """
         number, time_ns, from_client, type_, sync, crc, kept, size, data, trouble = row
         problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
@@ -102,7 +104,6 @@ class HeadFrame(CapturedFrame):
 
 
 _PLACE: Final = ("kind", "stream", "order", "offset", "keys")
-_COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 
 
 def open_kept(facts: Facts) -> Entry | None:
@@ -122,7 +123,7 @@ def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Broker
     streams: dict[int, Stream] = {}
     for batch in batches:
         kinds, numbers, orders, offsets, keys = (batch.column(name).to_pylist() for name in _PLACE)
-        rows = zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
+        rows = zip(*(batch.column(name).to_pylist() for name in HEAD_COLUMNS), strict=True)
         for kind, number, order, offset, key, row in zip(kinds, numbers, orders, offsets, keys, rows, strict=True):
             if kind == FRAME:
                 yield HeadFrame(row, streams[number], offset, key)

@@ -131,7 +131,6 @@ def permit_parts(
     *,
     cut: int = 0,
     seen: Counter[int] | None = None,
-    bucket_ns: int = BUCKET_NS,
 ) -> PermitParts:
     """Return the changes and events of a window; ``numbers`` contains the numbers of its frames.
 
@@ -144,7 +143,7 @@ def permit_parts(
     order = np.lexsort((rows, segments, frames.owner[rows], places.stream[rows]))
     rows, segments = rows[order], segments[order]
     times, flows = places.time_ns[rows], frames.type[rows] == _FLOW
-    keys = [places.stream[rows], frames.owner[rows], segments, times - times % bucket_ns]
+    keys = [places.stream[rows], frames.owner[rows], segments, times - times % BUCKET_NS]
     first = _beginnings(keys)
     granted = np.where(flows, np.maximum(frames.messages[rows], 0), 0)
     used = np.where(flows, 0, costs(frames)[rows])

@@ -19,11 +19,10 @@ import numpy as np
 
 from pcli.codec.capture.files import Source
 from pcli.codec.capture.packets import Interface, Record, Window
-from pcli.codec.capture.pcap import MAGICS, MAX_PACKET
-from pcli.codec.errors import CaptureError
+from pcli.codec.capture.pcap import PcapFormat, check_size, read_format
 from pcli.spark.columnar.frame_columns import Longs
 
-__all__ = ["MAX_TIME", "PcapFormat", "Records", "pcap_records", "pcap_windows", "records_of"]
+__all__ = ["MAX_TIME", "Records", "pcap_records", "pcap_windows", "records_of"]
 
 MAX_TIME: Final = (1 << 63) - 1
 
@@ -63,19 +62,6 @@ def records_of(window: Window) -> Records:
     return Records(data, columns[0], columns[1], columns[2], times, np.array(faces, np.int64), list(numbers))
 
 
-class PcapFormat:
-    """The format of a pcap's records, according to the file header."""
-
-    __slots__ = ("header", "interface", "order")
-
-    def __init__(self, head: bytes) -> None:
-        """Read the first 24 bytes of a file whose magic is known."""
-        self.order, units, self.header = MAGICS[head[:4]]
-        snaplen, link = Struct(self.order + "16xII").unpack_from(head)
-        self.interface = Interface(link & 0xFFFF, snaplen)
-        self.interface.set_units(units)
-
-
 def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records, int]:
     """Return all complete records that begin at or after ``position``, and the start of the first incomplete record."""
     found: list[int] = []
@@ -106,9 +92,7 @@ def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records,
 
 def pcap_windows(source: Source, size: int) -> Iterator[Records]:
     """Yield windows of about ``size`` bytes from a source positioned at the magic; raise CaptureError for damage."""
-    if not source.fill(0, 24):
-        raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
-    form = PcapFormat(source.data[:24])
+    form = read_format(source)
     position, needed = 24, form.header
     pull = Struct(form.order + "8xI").unpack_from
     while source.fill(position, max(size, needed)) or len(source.data) >= needed:
@@ -117,7 +101,6 @@ def pcap_windows(source: Source, size: int) -> Iterator[Records]:
         needed = form.header
         if len(source.data) - position >= needed:
             kept = pull(source.data, position)[0]
-            if kept > MAX_PACKET:
-                raise CaptureError(f"a packet of {kept} bytes: the file is damaged", source.position + position)
+            check_size(kept, source.position + position)
             needed += kept
     source.check_end("packet")

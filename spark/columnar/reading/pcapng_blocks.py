@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from pcli.codec.capture.packets import LEFT_OUT, Interface, Record, Secrets
-from pcli.codec.capture.pcapng import PcapngReader
+from pcli.codec.capture.pcapng import SECTION, PcapngReader
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.reading.packet_records import MAX_TIME, Records, records_of
@@ -26,8 +26,7 @@ _ENHANCED: Final = 6
 _HEAD: Final = 28
 _LEAST: Final = 32
 """Number of bytes before the packet in an enhanced packet block, and that number plus the length field at its end."""
-_SECTION: Final = 0x0A0D0D0A
-_WANTED: Final = frozenset({_SECTION, 1, 2, 3, 10})
+_WANTED: Final = frozenset({SECTION, 1, 2, 3, 10})
 """Blocks that the reader of the object path parses: section, interface, obsolete packet, simple packet, secrets."""
 
 _Part = tuple[Longs, Longs, Longs, Longs, Longs]
@@ -59,8 +58,7 @@ class PcapngColumns(PcapngReader):
             finally:
                 yield from found
             if skip:
-                if not source.skip(position, skip):
-                    raise source.error or CaptureError("the file ends inside a block", source.position)
+                self.skip(position, skip)
                 position = 0
         source.check_end("block")
 
@@ -93,7 +91,7 @@ class PcapngColumns(PcapngReader):
         ended = None
         while position <= limit:
             kind, length = head(data, position)
-            if kind == _SECTION:
+            if kind == SECTION:
                 # The packets before the section header use the byte order of the previous section.
                 parts.append(self._enhanced(data, places, faces))
                 places.clear()

@@ -54,8 +54,8 @@ def merge_splits(
         extra[index].sort(key=_order)
         extra[index] = _without_repetitions(extra[index], reported, parts[index])
         renaming = SplitRenumbering.of_none(base, edges.streams)
-        out.append(MergedSplit(index, renaming, 0, 0, extra[index]))
-    ending = MergedSplit(len(splits), SplitRenumbering.of_none(context.packets[-1], 0), 0, 0, extra[-1])
+        out.append(MergedSplit(index, renaming, extra[index]))
+    ending = MergedSplit(len(splits), SplitRenumbering.of_none(context.packets[-1], 0), extra[-1])
     last = parts[max(0, bisect_left(context.packets, context.packets[-1]) - 1)] if parts else -1
     ending.extra = _without_repetitions(sorted(ending.extra, key=_order), reported, last)
     for one in chained:

@@ -20,7 +20,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -139,12 +139,12 @@ class MergedSplit:
     split: int
     """Index of the split in its recording."""
     renaming: SplitRenumbering
-    first_number: int
-    """`CapturedFrame.number` of the split's first frame, including extra frames."""
-    rows: int
-    """Number of valid frames of the split, including extra frames."""
-    extra: list[Extra] = field(default_factory=list)
+    extra: list[Extra]
     """Additional items, in order."""
+    first_number: int = 0
+    """`CapturedFrame.number` of the split's first frame, including extra frames."""
+    rows: int = 0
+    """Number of valid frames of the split, including extra frames."""
 
     def numbers(self, turn: Longs, stream: Longs) -> tuple[Longs, Longs]:
         """Return `CapturedFrame.number` of the split's rows (-1 if not valid), and of the items in ``extra``.

@@ -11,7 +11,7 @@ from pcli.codec.capture import pcap
 from pcli.codec.capture.files import open_source
 from pcli.codec.capture.packets import Interface
 from pcli.codec.errors import CaptureError
-from pcli.spark.columnar.reading.packet_records import PcapFormat, pcap_records, pcap_windows, records_of
+from pcli.spark.columnar.reading.packet_records import pcap_records, pcap_windows, records_of
 
 
 def plain(windows):
@@ -62,7 +62,7 @@ def test_cut_and_damaged_files_end_at_the_same_place(both, seed):
 
 def test_complete_records_from_an_offset(both):
     blob = both.pcap([(1, b"first", 5), (2, b"second", 6), (3, b"", 9)])
-    form = PcapFormat(blob[:24])
+    form = pcap.PcapFormat(blob[:24])
     for end, count, position in ((len(blob), 3, len(blob)), (len(blob) - 1, 2, 24 + 21 + 22), (60, 1, 45), (40, 0, 24)):
         records, after = pcap_records(blob[:end], 24, form)
         assert (len(records), after) == (count, position)
