@@ -77,7 +77,7 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
         if kept is not None and is_unchanged(run, kept) and _nothing_new(store, run, tables, captures):
             run.abandon()
             return summary_of(store, run.base, changed=False)
-        made = _TableWriter(request, engine, run.staging)
+        made = _TableWriter(request, run.staging)
         made.write(captures, readings)
         state = {} if kept is None else keep(run, kept, request.horizon_s)
         keep_days, replaced = _keep_days(request), made.replaced if continued else {}
@@ -123,17 +123,21 @@ def _read(
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
         read = partial(read_recording, request=request, required=required, engine=engine, storage=storage)
-        return [ReadRecording.of(one, read(one, staging=run.staging)[0]) for one in found.recordings], found
+        of = partial(ReadRecording.of, engine, run.staging)
+        return [of(at, one, read(one, staging=run.staging)[0]) for at, one in enumerate(found.recordings)], found
     found, missing = with_missing_files(found, kept)
-    readings = [read_new(one, request, required, engine, run.staging, kept, missing) for one in found.recordings]
+    readings = [
+        read_new(one, request, required, engine, run.staging, at, kept, missing)
+        for at, one in enumerate(found.recordings)
+    ]
     return readings, found
 
 
 class _TableWriter:
     """The files of the tables of a run."""
 
-    def __init__(self, request: Request, engine: Engine, staging: Staging) -> None:
-        self._request, self._engine, self._staging = request, engine, staging
+    def __init__(self, request: Request, staging: Staging) -> None:
+        self._request, self._staging = request, staging
         self._names = {table.name for table in request.tables}
         self.files: list[DataFile] = []
         self.replaced: dict[str, list[DataFile]] = {}
@@ -144,64 +148,60 @@ class _TableWriter:
     def write(self, captures: pa.Table, readings: Sequence[ReadRecording]) -> None:
         """Write the files of all tables."""
         self.files += write_rows(self._staging, TABLES["captures"], 0, captures)
-        for place, reading in enumerate(readings):
+        for reading in readings:
             gaps = gaps_table(reading.recording, reading.splits)
-            self.files += write_rows(self._staging, TABLES["gaps"], place, gaps)
-        for place, reading in enumerate(readings):
-            self._write_recording(reading, place)
+            self.files += write_rows(self._staging, TABLES["gaps"], reading.place, gaps)
+        for reading in readings:
+            self._write_recording(reading)
 
-    def _write_recording(self, reading: ReadRecording, place: int) -> None:
+    def _write_recording(self, reading: ReadRecording) -> None:
         """Write the tables of one recording, except `captures` and `gaps`."""
         if reading.kept is not None:
-            self._merge_incrementally(reading, reading.kept, place)
+            self._merge_incrementally(reading, reading.kept)
         elif self._names & {"messages", "exchanges", "permits"}:
-            self._merge(reading, place)
+            self._merge(reading)
         if "permits" in self._names:
-            self._count_permits(reading, place)
+            self._count_permits(reading)
         if "frames" in self._names:
-            self._list_frames(reading, place)
+            self._list_frames(reading)
         cut = self._request.since_ns is not None or self._request.until_ns is not None
-        self.files += observe_recording(self._engine, self._staging, reading, place, self._names, cut=cut)
+        self.files += observe_recording(reading, self._names, cut=cut)
 
-    def _merge(self, reading: ReadRecording, place: int) -> None:
+    def _merge(self, reading: ReadRecording) -> None:
         """Write `messages` and `exchanges`, and determine the duplicate connections."""
-        merged_facts = collect_small_tables(self._engine, self._staging, reading)
+        merged_facts = collect_small_tables(reading)
         if "messages" in self._names:
-            buckets = merge_messages(self._engine, self._staging, reading, merged_facts, place)
+            buckets = merge_messages(reading, merged_facts)
             self.files += [one for some in buckets for one in some.files]
         if "exchanges" in self._names:
-            self.files += merge_exchanges(self._engine, self._staging, reading, merged_facts, place)
+            self.files += merge_exchanges(reading, merged_facts)
 
-    def _merge_incrementally(self, reading: ReadRecording, kept: KeptRecording, place: int) -> None:
+    def _merge_incrementally(self, reading: ReadRecording, kept: KeptRecording) -> None:
         horizon_ns = int(self._request.horizon_s * 1_000_000_000)
-        merged = merge_incrementally(
-            self._engine, self._staging, reading, kept.lifecycles, place, self._names, horizon_ns
-        )
+        merged = merge_incrementally(reading, kept.lifecycles, self._names, horizon_ns)
         self.files += merged.made
         self.late += merged.late
         for name, files in merged.replaced.items():
             self._replace(name, files)
         kept.lifecycles = merged.kept
 
-    def _count_permits(self, reading: ReadRecording, place: int) -> None:
+    def _count_permits(self, reading: ReadRecording) -> None:
         kept = reading.kept
         if kept is None:
-            self.files += count_permits(self._engine, self._staging, reading, place)
+            self.files += count_permits(reading)
             return
         removed = kept.lifecycles.removed
         last = reading.splits[removed - 1].part if removed else -1
-        made, replaced, kept.permits = count_new_permits(
-            self._engine, self._staging, reading, kept.permits, place, last
-        )
+        made, replaced, kept.permits = count_new_permits(reading, kept.permits, last)
         self.files += made
         self._replace("permits", replaced)
 
-    def _list_frames(self, reading: ReadRecording, place: int) -> None:
+    def _list_frames(self, reading: ReadRecording) -> None:
         kept = reading.kept
         if kept is None:
-            self.files += list_frames(self._engine, self._staging, reading.splits, place)
+            self.files += list_frames(reading, reading.splits)
             return
-        made, replaced, kept.frames = list_new_frames(self._engine, self._staging, reading, kept.frames, place)
+        made, replaced, kept.frames = list_new_frames(reading, kept.frames)
         self.files += made
         self._replace("frames", replaced)
 

@@ -22,14 +22,13 @@ import pyarrow.compute as pc
 
 from pcli.spark.columnar.permits.permit_buckets import BUCKET_NS, PERMITS, merge_permits, permit_rows
 from pcli.spark.columnar.permits.permit_sessions import PermitSessions
-from pcli.spark.engine import Block, Engine, Shared
+from pcli.spark.engine import Block, Shared
 from pcli.spark.stages.kept_states import KeptStates, PermitState, StateFile
 from pcli.spark.stages.kept_values import keep_value, load_kept
 from pcli.spark.stages.merge_files import merge_files_of_states
-from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
+from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, as_batch, size_of
-from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging
 
 __all__ = ["count_new_permits", "count_permits"]
 
@@ -53,23 +52,23 @@ class _Merged:
     """The first second of the rows of new splits."""
 
 
-def count_permits(engine: Engine, staging: Staging, reading: ReadRecording, place: int) -> list[DataFile]:
-    """Write the table `permits` of the recording with the index ``place``."""
-    run = _Run(engine, staging, reading, place)
+def count_permits(reading: ReadRecording) -> list[DataFile]:
+    """Write the table `permits` of a recording."""
+    run = _Run(reading)
     items = [("new", split) for split in reading.splits]
     merged = run.merge(run.starts(PermitSessions(), reading.splits), items, _NEVER)
     return [file for one in merged for file in one.closed]
 
 
 def count_new_permits(
-    engine: Engine, staging: Staging, reading: ReadRecording, kept: KeptStates[PermitState], place: int, last: int
+    reading: ReadRecording, kept: KeptStates[PermitState], last: int
 ) -> tuple[list[DataFile], list[DataFile], KeptStates[PermitState]]:
-    """Continue the table `permits` of the recording with the index ``place``.
+    """Continue the table `permits` of a recording.
 
     The last split of ``reading`` contains the rows from the end of the recording. ``last`` is the last capture whose
     splits have no tables any more; -1 if none. Return the new files, the replaced files, and the states.
     """
-    run, parts, connections = _Run(engine, staging, reading, place), len(reading.recording.parts), len(reading.streams)
+    run, parts, connections = _Run(reading), len(reading.recording.parts), len(reading.streams)
     while _has_rows_before(kept, last) and not _same_duplicates(kept.states[-1], reading):
         kept = kept.back()
     while True:
@@ -84,7 +83,7 @@ def count_new_permits(
         parts, closed, connections, _duplicates(reading, connections), sessions,
         [part for one in merged for part in one.kept], max([state.closed_ns, *(one.closed_ns for one in merged)]),
     )  # fmt: skip
-    kept, made = merge_files_of_states(engine, staging, part_number(place, 0), kept)
+    kept, made = merge_files_of_states(reading, kept)
     return [*closed, *left, *made], kept.replaced, kept.followed_by(new, left)
 
 
@@ -105,8 +104,8 @@ def _duplicates(reading: ReadRecording, connections: int) -> frozenset[int]:
 class _Run:
     """The computation of the rows of one recording."""
 
-    def __init__(self, engine: Engine, staging: Staging, reading: ReadRecording, place: int) -> None:
-        self._engine, self._staging, self._reading, self._place = engine, staging, reading, place
+    def __init__(self, reading: ReadRecording) -> None:
+        self._engine, self._staging, self._reading = reading.engine, reading.staging, reading
 
     def merge_after(self, state: PermitState) -> tuple[list[_Merged], StateFile]:
         """Merge the rows after a state; return them and the file with the balances."""
@@ -145,7 +144,7 @@ class _Run:
         buckets = 1 + size_of((split for _, split in items), "permit_changes") // _BUCKET_BYTES
         cut = partial(_cut, self._staging, self._engine.share(starts), self._reading.recording.cluster, buckets)
         return self._engine.exchange(
-            "permits", cut, items, buckets, partial(_join, self._staging, self._place, limit_ns)
+            "permits", cut, items, buckets, partial(_join, self._reading.writer("permits"), limit_ns)
         )
 
 
@@ -168,9 +167,7 @@ def _cut(staging: Staging, starts: Shared[pa.RecordBatch], cluster: str, buckets
         yield Block(bucket, split.split, kind, rows.filter(pa.array(of == bucket)))
 
 
-def _join(
-    staging: Staging, place: int, limit_ns: int, bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
-) -> _Merged:
+def _join(write: PartWriter, limit_ns: int, bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Merged:
     """Write the rows of a bucket, separated into closed and open rows."""
     of: dict[str, list[pa.RecordBatch]] = {"open": [], "new": [], "end": []}
     for kind, batch in rows:
@@ -181,12 +178,12 @@ def _join(
     closed, left = known.filter(done), known.filter(pc.invert(done))
 
     def written(batch: pa.RecordBatch) -> list[DataFile]:
-        return write_rows(staging, TABLES["permits"], part_number(place, bucket), pa.Table.from_batches([batch]))
+        return write.rows(bucket, pa.Table.from_batches([batch]))
 
     return _Merged(
         written(closed),
         written(merge_permits([left, *of["end"]])),
-        PartStorage(staging).keep("permits", [pa.Table.from_batches([left])]),
+        PartStorage(write.staging).keep("permits", [pa.Table.from_batches([left])]),
         pc.max(closed.column("bucket_ns")).as_py() if len(closed) else -1,
         _first_ns(of["new"]),
     )

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.finding_table import FramePlace
-from pcli.spark.engine import Engine
 from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
@@ -23,8 +22,6 @@ __all__ = ["places_of_evidence"]
 
 
 def places_of_evidence(
-    engine: Engine,
-    staging: Staging,
     reading: ReadRecording,
     findings: pa.Table,
     known: Mapping[int, FramePlace],
@@ -43,7 +40,7 @@ def places_of_evidence(
         return places
     splits = list(_splits_with(reading.splits, numbers))
     sizes = [size_of([split], "packets") for split in splits]
-    found = engine.map("evidence", partial(_packets, staging, numbers), splits, sizes=sizes)
+    found = reading.engine.map("evidence", partial(_packets, reading.staging, numbers), splits, sizes=sizes)
     before, parts = _packets_before(reading), reading.recording.parts
     for number, packet, time_ns in (row for rows in found for row in rows):
         part = bisect_left(before, packet, 1, len(parts)) - 1

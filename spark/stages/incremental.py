@@ -173,6 +173,7 @@ def read_new(
     required: RequiredData,
     engine: Engine,
     staging: Staging,
+    place: int,
     kept: IncrementalState,
     missing: frozenset[str],
 ) -> ReadRecording:
@@ -208,7 +209,7 @@ def read_new(
         old.frames.until(same),
         evidence,
     )
-    reading = ReadRecording.of(recording, read)
+    reading = ReadRecording.of(engine, staging, place, recording, read)
     reading.kept = now
     return reading
 

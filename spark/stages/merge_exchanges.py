@@ -29,34 +29,28 @@ from pcli.spark.columnar.lifecycles.pairs_across_splits import (
     separate_requests,
 )
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
-from pcli.spark.engine import Engine, Shared
+from pcli.spark.engine import Shared
 from pcli.spark.stages.merge_lifecycles import MergedFacts
 from pcli.spark.stages.pair_splits import pair_across_splits
 from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
-from pcli.spark.tables.data_files import DataFile, Staging
+from pcli.spark.tables.data_files import DataFile
 
-__all__ = ["exchanges_of_halves", "merge_acks", "merge_exchanges", "write_exchanges"]
+__all__ = ["exchanges_of_halves", "merge_acks", "merge_exchanges"]
 
 
-def merge_exchanges(
-    engine: Engine,
-    staging: Staging,
-    reading: ReadRecording,
-    merged_facts: MergedFacts,
-    place: int,
-) -> list[DataFile]:
-    """Write the table `exchanges` of the recording with the index ``place``."""
+def merge_exchanges(reading: ReadRecording, merged_facts: MergedFacts) -> list[DataFile]:
+    """Write the table `exchanges` of a recording."""
     facts, streams = merged_facts.facts, list(reading.streams.values())
     ranges = ack_ranges(merged_facts.small.unpaired)
     pair = partial(_pair_acks, facts.forwarded_requests)
-    paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "ack_halves", ranges, pair)
+    paired, ambiguous = pair_across_splits(reading, "ack_halves", ranges, pair)
     few = _matched_by_frame(reading, merged_facts, ambiguous)
-    write = PartWriter(staging, "exchanges", reading.recording.cluster, place)
-    shared = engine.share((facts, streams))
+    write = reading.writer("exchanges")
+    shared = reading.engine.share((facts, streams))
     items = [paired, *reading.splits]
     sizes = [size_of([split], "answered", "ack_halves", "paired") for split in items]
-    made = engine.map("exchanges", partial(_acks, write, shared, ranges), items, sizes=sizes)
+    made = reading.engine.map("exchanges", partial(_acks, write, shared, ranges), items, sizes=sizes)
     return [one for some in made for one in some] + write.rows(len(items), few)
 
 
@@ -97,19 +91,12 @@ def _written(
     return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *rows]))
 
 
-def write_exchanges(staging: Staging, reading: ReadRecording, place: int, rows: pa.Table) -> list[DataFile]:
-    """Write rows of `exchanges` that are not ACKs of one split."""
-    return PartWriter(staging, "exchanges", reading.recording.cluster, place).rows(0, rows)
-
-
-def merge_acks(
-    engine: Engine, staging: Staging, reading: ReadRecording, facts: RecordingFacts, place: int
-) -> list[list[DataFile]]:
+def merge_acks(reading: ReadRecording, facts: RecordingFacts) -> list[list[DataFile]]:
     """Write the rows of `exchanges` for ACKs with a response in the same split; return the files of each split."""
-    write = PartWriter(staging, "exchanges", reading.recording.cluster, place)
-    shared = engine.share((facts, list(reading.streams.values())))
+    write = reading.writer("exchanges")
+    shared = reading.engine.share((facts, list(reading.streams.values())))
     sizes = [size_of([split], "answered") for split in reading.splits]
-    return engine.map("exchanges", partial(_answered, write, shared), reading.splits, sizes=sizes)
+    return reading.engine.map("exchanges", partial(_answered, write, shared), reading.splits, sizes=sizes)
 
 
 def _answered(

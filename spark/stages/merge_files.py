@@ -10,10 +10,10 @@ from typing import Final
 
 import pyarrow.dataset as ds
 
-from pcli.spark.engine import Engine
 from pcli.spark.stages.kept_states import KeptStates, State
+from pcli.spark.stages.read_recording import PartWriter, ReadRecording
 from pcli.spark.tables.catalog import DAY, TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_rows
+from pcli.spark.tables.data_files import DataFile
 from pcli.spark.tables.table_store import refused
 
 __all__ = ["MergedFiles", "merge_files", "merge_files_of_states"]
@@ -37,25 +37,26 @@ class MergedFiles:
     """The files that the new files replace."""
 
 
-def merge_files(engine: Engine, staging: Staging, part: int, files: Sequence[DataFile]) -> MergedFiles:
+def merge_files(reading: ReadRecording, files: Sequence[DataFile]) -> MergedFiles:
     """Merge files of one table that have the same partition and similar sizes, if there are many.
 
-    ``part`` is the number of the new part. The number of files grows with the logarithm of their size, and each row is
+    The number of files grows with the logarithm of their size, and each row is
     written again about once per 16-fold growth.
     """
+    if not files:
+        return MergedFiles([], [], [])
     groups = [chunk for group in _groups(files) for chunk in _chunks(group) if len(chunk) >= _LEAST]
-    made = engine.map("compact", partial(_merged, staging, part), groups, sizes=[_size(group) for group in groups])
+    merged = partial(_merged, reading.writer(files[0].table))
+    made = reading.engine.map("compact", merged, groups, sizes=[_size(group) for group in groups])
     replaced = [file for group in groups for file in group]
     paths = {file.path for file in replaced}
     new = [file for some in made for file in some]
     return MergedFiles([*(file for file in files if file.path not in paths), *new], new, replaced)
 
 
-def merge_files_of_states(
-    engine: Engine, staging: Staging, part: int, kept: KeptStates[State]
-) -> tuple[KeptStates[State], list[DataFile]]:
+def merge_files_of_states(reading: ReadRecording, kept: KeptStates[State]) -> tuple[KeptStates[State], list[DataFile]]:
     """Merge the files of each state; return the states and the new files."""
-    merged = [merge_files(engine, staging, part, one.files) for one in kept.states]
+    merged = [merge_files(reading, one.files) for one in kept.states]
     states = [replace(one, files=found.files) for one, found in zip(kept.states, merged, strict=True)]
     replaced = [file for found in merged for file in found.replaced]
     return KeptStates(states, [*kept.replaced, *replaced]), [file for found in merged for file in found.made]
@@ -85,10 +86,10 @@ def _size(files: Iterable[DataFile]) -> int:
     return sum(file.bytes for file in files)
 
 
-def _merged(staging: Staging, part: int, files: Sequence[DataFile]) -> list[DataFile]:
+def _merged(write: PartWriter, files: Sequence[DataFile]) -> list[DataFile]:
     """Write the rows of files as one file."""
-    table, store = TABLES[files[0].table], staging.store
+    table, store = TABLES[write.table], write.staging.store
     paths = [store.path(f"{table.name}/{one.path}") for one in files]
     with refused(paths[0]):
         rows = ds.dataset(paths, table.schema, format="parquet", filesystem=store.files).to_table()
-    return write_rows(staging, table, part, rows.drop_columns([DAY]))
+    return write.rows(0, rows.drop_columns([DAY]))

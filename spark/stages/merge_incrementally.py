@@ -34,10 +34,10 @@ from pcli.spark.columnar.lifecycles.closed_messages import (
 from pcli.spark.columnar.lifecycles.partial_renumbering import concat_partials
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.settled_facts import has_later_gaps, settled_facts, subscriptions_by_topic
-from pcli.spark.engine import Engine, Shared
+from pcli.spark.engine import Shared
 from pcli.spark.stages.kept_small_tables import without_old_rows
 from pcli.spark.stages.kept_states import ClosedPeriod, KeptLifecycles, Parts
-from pcli.spark.stages.merge_exchanges import exchanges_of_halves, merge_acks, write_exchanges
+from pcli.spark.stages.merge_exchanges import exchanges_of_halves, merge_acks
 from pcli.spark.stages.merge_files import merge_files
 from pcli.spark.stages.merge_lifecycles import (
     SMALL,
@@ -48,7 +48,7 @@ from pcli.spark.stages.merge_lifecycles import (
     merge_messages,
     small_tables,
 )
-from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
+from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load
 from pcli.spark.tables.data_files import DataFile, Staging
 
@@ -71,21 +71,14 @@ class MergedLifecycles:
 
 
 def merge_incrementally(
-    engine: Engine,
-    staging: Staging,
-    reading: ReadRecording,
-    kept: KeptLifecycles,
-    place: int,
-    names: set[str],
-    horizon_ns: int,
+    reading: ReadRecording, kept: KeptLifecycles, names: set[str], horizon_ns: int
 ) -> MergedLifecycles:
-    """Write `messages` and `exchanges`, if they are in ``names``, of the recording with the index ``place``.
+    """Write `messages` and `exchanges` of a recording, if they are in ``names``.
 
     ``kept`` is the state of the last run. The last split of ``reading`` contains the rows from the end of the
     recording.
     """
-    run = _Run(engine, staging, reading, kept, place, horizon_ns)
-    return run.merge(names)
+    return _Run(reading, kept, horizon_ns).merge(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +100,9 @@ class _Source:
 class _Run:
     """One run."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        staging: Staging,
-        reading: ReadRecording,
-        kept: KeptLifecycles,
-        place: int,
-        horizon_ns: int,
-    ) -> None:
-        self._engine, self._staging, self._reading, self._place = engine, staging, reading, place
-        self._kept, self._storage, self._horizon_ns = kept, PartStorage(staging), horizon_ns
+    def __init__(self, reading: ReadRecording, kept: KeptLifecycles, horizon_ns: int) -> None:
+        self._staging, self._reading, self._storage = reading.staging, reading, PartStorage(reading.staging)
+        self._kept, self._horizon_ns = kept, horizon_ns
         self._splits, self._end = reading.splits[:-1], reading.splits[-1]
         self._ends = np.cumsum([0, *(one.counted.frames for one in self._splits)])
         """The last frame before each split, and the last frame of the last split."""
@@ -149,7 +134,7 @@ class _Run:
         return merged
 
     def _facts(self, source: _Source) -> MergedFacts:
-        return derive_facts(self._engine, self._staging, self._reading, source.splits, source.small)
+        return derive_facts(self._reading, source.splits, source.small)
 
     # -- the rows to merge
 
@@ -246,8 +231,8 @@ class _Run:
         final = self._final()
         if not len(closed) and not len(final):
             return False, 0
-        known = self._engine.share((closed, final))
-        found = self._engine.map("compare", partial(_known_ids, self._staging, known), splits[1:])
+        known = self._reading.engine.share((closed, final))
+        found = self._reading.engine.map("compare", partial(_known_ids, self._staging, known), splits[1:])
         late = joined_entries(ids for _, ids in found)
         return any(touched for touched, _ in found), _count(late)
 
@@ -267,7 +252,7 @@ class _Run:
         final: list[DataFile] = []
         if "messages" in names:
             reading = replace(self._reading, splits=source.splits)
-            buckets = merge_messages(self._engine, self._staging, reading, merged_facts, self._place, rules)
+            buckets = merge_messages(reading, merged_facts, rules)
             made["messages"] = [one for some in buckets for one in some.files]
             for some in buckets:
                 for period, part in zip(closed, some.closed):
@@ -290,7 +275,7 @@ class _Run:
         """Merge the files with final rows if there are many. The files of this run are merged by a later run."""
         for name in sorted(merged.replaced.keys() & self._kept.final_files.keys()):
             files = self._kept.final_files[name]
-            found = merge_files(self._engine, self._staging, part_number(self._place, 0), files)
+            found = merge_files(self._reading, files)
             merged.made += found.made
             merged.replaced[name] += found.replaced
             merged.kept.final_files[name] = [*found.files, *merged.kept.final_files[name][len(files) :]]
@@ -307,7 +292,7 @@ class _Run:
         the rows of ``ack_halves`` of open requests.
         """
         reading = replace(self._reading, splits=source.splits[1:])
-        *of_splits, open_files = merge_acks(self._engine, self._staging, reading, merged_facts.facts, self._place)
+        *of_splits, open_files = merge_acks(reading, merged_facts.facts)
         ends = [one.splits for one in closed]
         for number, files in enumerate(of_splits, source.first):
             closed[int(np.searchsorted(ends, number, side="right"))].exchanges += files
@@ -333,7 +318,7 @@ class _Run:
         return open_files, self._written(rows.filter(pa.array(new))), kept
 
     def _written(self, rows: pa.Table) -> list[DataFile]:
-        return write_exchanges(self._staging, self._reading, self._place, rows)
+        return self._reading.writer("exchanges").rows(0, rows)
 
     def _state(
         self,

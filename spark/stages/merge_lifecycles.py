@@ -59,7 +59,7 @@ from pcli.spark.columnar.lifecycles.resend_candidates import Suspect, separate_c
 from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
 from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
 from pcli.spark.columnar.table_schema import LONG
-from pcli.spark.engine import Block, Engine, Shared
+from pcli.spark.engine import Block, Shared
 from pcli.spark.stages.pair_splits import blocks_of, pair_across_splits
 from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load, size_of
@@ -98,9 +98,9 @@ class MergedFacts:
     facts: RecordingFacts
 
 
-def collect_small_tables(engine: Engine, staging: Staging, reading: ReadRecording) -> MergedFacts:
+def collect_small_tables(reading: ReadRecording) -> MergedFacts:
     """Collect the small tables and derive the facts; set the duplicate connections of the recording."""
-    return derive_facts(engine, staging, reading, reading.splits, small_tables(staging, reading.splits))
+    return derive_facts(reading, reading.splits, small_tables(reading.staging, reading.splits))
 
 
 def small_tables(staging: Staging, splits: Iterable[SplitParts]) -> Partials:
@@ -108,13 +108,12 @@ def small_tables(staging: Staging, splits: Iterable[SplitParts]) -> Partials:
     return concat_partials([Partials(*(_all(staging, splits, one.name) for one in fields(Partials)))])
 
 
-def derive_facts(
-    engine: Engine, staging: Staging, reading: ReadRecording, splits: Sequence[SplitParts], small: Partials
-) -> MergedFacts:
+def derive_facts(reading: ReadRecording, splits: Sequence[SplitParts], small: Partials) -> MergedFacts:
     """Derive the facts from the small tables and from the ACKs of ``splits``.
 
     Set the duplicate connections of the recording.
     """
+    engine, staging = reading.engine, reading.staging
     requests = requests_of_bytes(small.forwarded)
     if requests:
         called = engine.map("settle", partial(_called_acks, staging, requests), splits)
@@ -192,49 +191,46 @@ class BucketFiles:
 
 
 def merge_messages(
-    engine: Engine,
-    staging: Staging,
-    reading: ReadRecording,
-    merged_facts: MergedFacts,
-    place: int,
-    rules: ClosingRules | None = None,
+    reading: ReadRecording, merged_facts: MergedFacts, rules: ClosingRules | None = None
 ) -> list[BucketFiles]:
-    """Write the table `messages` of the recording with the index ``place``, separated by ``rules`` if there are any."""
+    """Write the table `messages` of a recording, separated by ``rules`` if there are any."""
+    engine, staging = reading.engine, reading.staging
     ranges = send_ranges(merged_facts.small.unpaired)
     pair = partial(_pair_sends, engine.share(merged_facts.facts))
-    paired, ambiguous = pair_across_splits(engine, staging, reading.splits, "halves", ranges, pair)
+    paired, ambiguous = pair_across_splits(reading, "halves", ranges, pair)
     known = replace(merged_facts.facts, resend_candidates=sum(ambiguous, merged_facts.facts.resend_candidates))
     facts = engine.share(known)
-    resolved, candidates = _resolved(engine, staging, reading, MergedFacts(merged_facts.small, known), facts)
+    resolved, candidates = _resolved(reading, MergedFacts(merged_facts.small, known), facts)
     resolved = _without_closed(resolved, rules)
     buckets = 1 + size_of(reading.splits, *_SHUFFLED) // _BUCKET_BYTES
     items: list[SplitParts | pa.Table] = [resolved, paired, *reading.splits]
     sizes = [1, 1, *(size_of([split], *_SHUFFLED) for split in reading.splits)]
-    write = PartWriter(staging, "messages", reading.recording.cluster, place)
+    write = reading.writer("messages")
     shared = engine.share(rules)
     cut, join = partial(_cut, staging, facts, ranges, shared, buckets), partial(_join, write, facts, shared)
     found = engine.exchange("merge", cut, items, buckets, join, sizes=sizes)
     chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one.chunks for one in found)])
     left = [message for one in found for message in one.left]
-    exact = replace(known, cumulative_acks=_answers(engine, staging, reading, facts, questions_of(chunks, left, known)))
+    exact = replace(known, cumulative_acks=_answers(reading, facts, questions_of(chunks, left, known)))
     usual, chunked, ids = messages_of_driver(chunks, left, resolved, exact, write.cluster)
     rest = BucketFiles([], chunks)
     if rules is not None:
         chunked, closed = separate_chunks(chunked, ids, chunks, rules)
         rest.closed = [_closed_files(write, buckets, one) for one in closed]
-        _remove(engine, staging, found, joined_entries(one.entries for one in closed))
+        _remove(reading, found, joined_entries(one.entries for one in closed))
         _keep_candidates(staging, rest, candidates, rules)
-        _keep_halves(engine, staging, reading.splits, [*found, rest], rules)
+        _keep_halves(reading, [*found, rest], rules)
     rest.files = write.rows(buckets, pa.concat_tables([usual, chunked]))
     return [*found, rest]
 
 
-def _remove(engine: Engine, staging: Staging, found: Sequence[BucketFiles], entries: pa.Table) -> None:
+def _remove(reading: ReadRecording, found: Sequence[BucketFiles], entries: pa.Table) -> None:
     """Remove the rows of CONSUMED with these ids from the partial rows of open messages."""
     if not len(entries):
         return
     kept = [one.partials.get("consumed", []) for one in found]
-    for one, parts in zip(found, engine.map("close", partial(_others, staging, engine.share(entries)), kept)):
+    others = partial(_others, reading.staging, reading.engine.share(entries))
+    for one, parts in zip(found, reading.engine.map("close", others, kept)):
         one.partials["consumed"] = parts
 
 
@@ -253,16 +249,15 @@ def _keep_candidates(staging: Staging, rest: BucketFiles, candidates: pa.Table, 
     rest.halves = newest_numbers("halves", old.filter(single))
 
 
-def _keep_halves(
-    engine: Engine, staging: Staging, splits: Sequence[SplitParts], found: list[BucketFiles], rules: ClosingRules
-) -> None:
+def _keep_halves(reading: ReadRecording, found: list[BucketFiles], rules: ClosingRules) -> None:
     """Keep the rows of ``halves`` of open messages, and those of closed messages that are older than their period."""
     closed = [one.closed for one in found if one.closed]
     needed = [np.concatenate([one.halves for one in found])]
     needed += [np.concatenate([_no_frames(), *(some[at].halves for some in closed)]) for at in range(len(rules.starts))]
     if not any(len(one) for one in needed):
         return
-    kept = engine.map("halves", partial(_halves_of, staging, engine.share(needed)), splits)
+    halves = partial(_halves_of, reading.staging, reading.engine.share(needed))
+    kept = reading.engine.map("halves", halves, reading.splits)
     of_open, *of_periods = ([part for parts in some for part in parts] for some in zip(*kept, strict=True))
     rest = found[-1]
     rest.partials["halves"] = of_open
@@ -283,12 +278,12 @@ def _halves_of(staging: Staging, needed: Shared[list[Longs]], split: SplitParts)
 
 
 def _answers(
-    engine: Engine, staging: Staging, reading: ReadRecording, facts: Shared[RecordingFacts], questions: AckQuestions
+    reading: ReadRecording, facts: Shared[RecordingFacts], questions: AckQuestions
 ) -> dict[int, CumulativeAcks]:
     """Return the cumulative ACKs that the driver needs, and all unusual ones."""
     found = [EFFECTIVE.empty_table()]
     if len(questions[0]):
-        found += engine.map("acks", partial(_first_acks, staging, facts, questions), reading.splits)
+        found += reading.engine.map("acks", partial(_first_acks, reading.staging, facts, questions), reading.splits)
     return acks_by_subscription(pa.concat_tables(found), facts.value)
 
 
@@ -307,12 +302,12 @@ def _pair_sends(facts: Shared[RecordingFacts], halves: pa.Table) -> tuple[pa.Tab
 
 
 def _resolved(
-    engine: Engine, staging: Staging, reading: ReadRecording, merged_facts: MergedFacts, facts: Shared[RecordingFacts]
+    reading: ReadRecording, merged_facts: MergedFacts, facts: Shared[RecordingFacts]
 ) -> tuple[pa.Table, pa.Table]:
     """Return RESOLVED, and the rows of PUBLISHED and ``halves`` that were matched with it."""
     back = [PARTIALS["published"].empty_table()]
     if merged_facts.facts.resend_candidates:
-        back += engine.map("settle", partial(_called_back, staging, facts), reading.splits)
+        back += reading.engine.map("settle", partial(_called_back, reading.staging, facts), reading.splits)
     candidates = pa.concat_tables(back)
     resolved = resolve_sends(merged_facts.small, candidates, merged_facts.facts, list(reading.streams.values()))
     return resolved, candidates

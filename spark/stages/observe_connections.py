@@ -37,15 +37,14 @@ from pcli.spark.columnar.observation.observation_schemas import INNER
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.columnar.observation.observe_group import conclude, new_group, observe, observe_links
 from pcli.spark.columnar.observation.recording_context import Recording, recording_of
-from pcli.spark.engine import Block, Engine, Shared
+from pcli.spark.engine import Block, Shared
 from pcli.spark.stages.evidence_packets import places_of_evidence
 from pcli.spark.stages.kept_states import NO_FILE, KeptGroup, ObservationState, StateFile
 from pcli.spark.stages.kept_values import keep_value, load_kept
 from pcli.spark.stages.observe_topics import blocks, observe_topic_parts
-from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
+from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
-from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.data_files import DataFile, Staging, write_rows
+from pcli.spark.tables.data_files import DataFile, Staging
 
 __all__ = ["continued_groups", "kept_streams", "observe_recording"]
 
@@ -99,31 +98,28 @@ class _Result:
     """The file with the state of the group; empty if it is not kept."""
 
 
-def observe_recording(
-    engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str], *, cut: bool = False
-) -> list[DataFile]:
-    """Write the named tables of the recording with the index ``place``.
+def observe_recording(reading: ReadRecording, names: Iterable[str], *, cut: bool = False) -> list[DataFile]:
+    """Write the named tables of a recording.
 
     ``cut`` is whether only the packets of a time range were read.
     """
     required = [name for name in OBSERVED if name in set(names)]
     if not required:
         return []
-    tables = _observed(engine, staging, reading)
+    tables = _observed(reading)
     if "findings" in required:
         findings = tables["findings"]
         known = {} if reading.kept is None else reading.kept.evidence
-        places = places_of_evidence(engine, staging, reading, findings, known, cut=cut)
+        places = places_of_evidence(reading, findings, known, cut=cut)
         if reading.kept is not None:
             reading.kept.evidence = places
         tables["findings"] = _table(with_places(findings, places, reading.recording.cluster))
-    return [
-        made for name in required for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])
-    ]
+    return [made for name in required for made in reading.writer(name).rows(0, tables[name])]
 
 
-def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[str, pa.Table]:
+def _observed(reading: ReadRecording) -> dict[str, pa.Table]:
     """Return the tables of one recording by name."""
+    engine, staging = reading.engine, reading.staging
     frames: Counter[int] = Counter()
     for split in reading.splits:
         frames.update(split.frames)
@@ -131,7 +127,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     recording = recording_of(
         (one for some in recording_events for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
     )
-    groups, division, continued = _groups(engine, staging, reading, frames, recording)
+    groups, division, continued = _groups(reading, frames, recording)
     buckets, size = _buckets(groups)
     divided = frozenset(buckets[list(division.links)].tolist())
     by_bucket = {int(buckets[group]): one for group, one in continued.items()}
@@ -146,7 +142,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     given = [one.tables for one in results]
     if division.links:
         events = [one.pop("link_events") for one in given if "link_events" in one]
-        given += observe_topic_parts(engine, staging, reading, recording, division, events)
+        given += observe_topic_parts(reading, recording, division, events)
     return _joined(given, recording, cluster)
 
 
@@ -207,15 +203,14 @@ def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]
 
 
 def _groups(
-    engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int], recording: Recording
+    reading: ReadRecording, frames: Mapping[int, int], recording: Recording
 ) -> tuple[dict[int, int], Division, dict[int, KeptGroup]]:
     """Return the group of each connection (or its part if the group is divided), the division, and the kept groups.
 
     In an incremental run, no group is divided, because the observation of the parts of a group cannot be continued.
     """
-    ties = [
-        batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
-    ]
+    tables = (table for split in reading.splits for table in tables_of(reading.staging, split, "ties"))
+    ties = [batch for table in tables for batch in table.to_batches()]
     if reading.kept is not None:
         found = groups_of(ties, reading.streams)
         groups, continued = continued_groups(
@@ -226,7 +221,7 @@ def _groups(
     sizes: Counter[int] = Counter()
     for stream, group in groups.items():
         sizes[group] += frames.get(stream, 0)
-    large = {group for group, size in sizes.items() if size > _LARGE} if engine.parallel > 1 else set()
+    large = {group for group, size in sizes.items() if size > _LARGE} if reading.engine.parallel > 1 else set()
     streams = {number: stream for number, stream in reading.streams.items() if groups[number] in large}
     if not streams:
         return groups, Division(), {}

@@ -22,7 +22,7 @@ from pcli.spark.columnar.observation.observe_group import observe_topics
 from pcli.spark.columnar.observation.partial_trackers import sorted_events
 from pcli.spark.columnar.observation.recording_context import Recording
 from pcli.spark.columnar.observation.topic_routing import topic_rows
-from pcli.spark.engine import Block, Engine, Shared
+from pcli.spark.engine import Block, Shared
 from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
@@ -42,20 +42,18 @@ class _Facts:
 
 
 def observe_topic_parts(
-    engine: Engine,
-    staging: Staging,
     reading: ReadRecording,
     recording: Recording,
     division: Division,
     events: Iterable[pa.RecordBatch],
 ) -> list[dict[str, pa.RecordBatch]]:
     """Return the tables of each part of topics. ``events`` contains the events of the connections."""
-    facts = engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))
+    facts = reading.engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))
     streams = pa.Table.from_batches([stream_rows(reading.streams[number] for number in division.links)])
     items: list[tuple[int, pa.Table | SplitParts]] = [(0, streams), *enumerate(reading.splits, 1)]
     sizes = [1, *(size_of([split], "heads") for split in reading.splits)]
-    cut, join = partial(_cut, staging, facts), partial(_join, facts)
-    return engine.exchange("observe topics", cut, items, division.size, join, sizes=sizes)
+    cut, join = partial(_cut, reading.staging, facts), partial(_join, facts)
+    return reading.engine.exchange("observe topics", cut, items, division.size, join, sizes=sizes)
 
 
 def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Block]:

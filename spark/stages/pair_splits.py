@@ -8,7 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -18,8 +18,8 @@ import pyarrow as pa
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.lifecycles.pairs_across_splits import PairableRanges
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS
-from pcli.spark.engine import Block, Engine
-from pcli.spark.stages.read_recording import tables_of
+from pcli.spark.engine import Block
+from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
 
@@ -35,7 +35,7 @@ _Pair = Callable[[pa.Table], tuple[pa.Table, Any]]
 
 
 def pair_across_splits(
-    engine: Engine, staging: Staging, splits: Sequence[SplitParts], name: str, ranges: PairableRanges, pair: _Pair
+    reading: ReadRecording, name: str, ranges: PairableRanges, pair: _Pair
 ) -> tuple[SplitParts, list[Any]]:
     """Apply ``pair`` to the rows of the table ``name`` that are in ``ranges``.
 
@@ -44,6 +44,7 @@ def pair_across_splits(
     found = SplitParts(-1, -1)
     if ranges.empty:
         return found, []
+    engine, staging, splits = reading.engine, reading.staging, reading.splits
     size = size_of(splits, name)
     if size <= FEW_BYTES:
         rows = [ranges.inside(one) for split in splits for one in tables_of(staging, split, name)]

@@ -30,7 +30,7 @@ from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
-__all__ = ["PartWriter", "ReadRecording", "Start", "part_number", "read_recording", "tables_of"]
+__all__ = ["PartWriter", "ReadRecording", "Start", "read_recording", "tables_of"]
 
 _PARTS: Final = 100_000
 """Maximum number of parts of a table of one recording."""
@@ -38,8 +38,12 @@ _PARTS: Final = 100_000
 
 @dataclass(slots=True)
 class ReadRecording:
-    """The result of reading a recording."""
+    """A recording that was read, with the means to write its tables."""
 
+    engine: Engine
+    staging: Staging
+    place: int
+    """The index of the recording."""
     recording: Recording
     splits: list[SplitParts] = field(default_factory=list)
     """The splits, and the results from the end of the recording as the last split."""
@@ -57,11 +61,18 @@ class ReadRecording:
     """The state after the last run, to which the stages add that of this run; None if the run is not incremental."""
 
     @classmethod
-    def of(cls, recording: Recording, read: ReadSplits) -> ReadRecording:
+    def of(cls, engine: Engine, staging: Staging, place: int, recording: Recording, read: ReadSplits) -> ReadRecording:
         """Return the result of reading, including the results at the end of the recording."""
         splits = [*read.splits, *([] if read.ending is None else [read.ending])]
         at = read.counters
-        return cls(recording, splits, read.streams, at.frames, at.first_ns, at.last_ns, positions=read.positions)
+        return cls(
+            engine, staging, place, recording, splits, read.streams, at.frames, at.first_ns, at.last_ns,
+            positions=read.positions,
+        )  # fmt: skip
+
+    def writer(self, table: str) -> PartWriter:
+        """Return the writer of a table of this recording."""
+        return PartWriter(self.staging, table, self.recording.cluster, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,20 +182,19 @@ def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Tab
         yield table if part.shift is None else renumber_table(name, table, part.shift)
 
 
-def part_number(place: int, number: int) -> int:
-    """Return a number for a part of a table, unique across all recordings. ``place`` is the recording's index."""
-    return place * _PARTS + number
-
-
 @dataclass(frozen=True, slots=True)
 class PartWriter:
-    """A writer for the parts of a table."""
+    """A writer for the parts of a table of one recording."""
 
     staging: Staging
     table: str
     cluster: str
     place: int
 
+    def part(self, number: int) -> int:
+        """Return a number of a part that is unique across all recordings."""
+        return self.place * _PARTS + number
+
     def rows(self, number: int, rows: pa.Table) -> list[DataFile]:
         """Write a part."""
-        return write_rows(self.staging, TABLES[self.table], part_number(self.place, number), rows)
+        return write_rows(self.staging, TABLES[self.table], self.part(number), rows)
