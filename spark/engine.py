@@ -13,13 +13,27 @@ Rules of this file
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["Block", "Engine", "InProcess", "OnProgress", "Progress", "Shared", "packed", "partitions_of", "unpacked"]
+__all__ = [
+    "Block",
+    "Cut",
+    "Engine",
+    "InProcess",
+    "Join",
+    "OnProgress",
+    "Progress",
+    "Shared",
+    "Sizes",
+    "packed",
+    "partitions_of",
+    "unpacked",
+]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -79,57 +93,62 @@ class Shared(Protocol[_V_co]):
         ...
 
 
-class Engine(Protocol):
+@dataclass(frozen=True, slots=True)
+class _Value(Generic[_V]):
+    value: _V
+
+
+Cut = Callable[[_T], Iterator[Block]]
+"""A function that yields the pieces of an item."""
+Join = Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R]
+"""A function of a bucket's number and an iterator over the kinds and rows of its pieces, which it need not exhaust."""
+Sizes = Sequence[int] | None
+"""The bytes of work for each item, used only for progress."""
+
+
+class Engine(ABC):
     """A runner of tasks."""
 
+    apart: bool = True
+    """Whether tasks are independent. If they are, the splits of a recording are read in parallel and merged."""
+
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        """``on_progress`` is called before the first task and after each task, or a few times a second."""
+        self._on_progress = on_progress
+
     @property
+    @abstractmethod
     def parallel(self) -> int:
         """Number of simultaneous tasks."""
-        ...
 
-    @property
-    def apart(self) -> bool:
-        """Whether tasks are independent. If they are, the splits of a recording are read in parallel and merged."""
-        ...
-
-    def map(
-        self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
-    ) -> list[_R]:
+    @abstractmethod
+    def map(self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sizes = None) -> list[_R]:
         """Apply the function to each item, in one task per item; return the results in the order of the items.
 
-        ``sizes`` contains the bytes of work for each item, used only for progress. A PcliError in a task is raised by
-        this method.
+        A PcliError in a task is raised by this method.
         """
-        ...
 
+    @abstractmethod
     def exchange(
-        self,
-        what: str,
-        cut: Callable[[_T], Iterator[Block]],
-        items: Sequence[_T],
-        buckets: int,
-        join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
-        *,
-        sizes: Sequence[int] | None = None,
+        self, what: str, cut: Cut[_T], items: Sequence[_T], buckets: int, join: Join[_R], *, sizes: Sizes = None
     ) -> list[_R]:
         """Group rows by bucket: ``cut`` yields the pieces of an item, and ``join`` processes the pieces of a bucket.
 
-        ``join`` is called for each bucket that has pieces, with the bucket's number and an iterator over the kinds and
-        rows of its pieces. ``join`` need not exhaust the iterator. Results are in the order of the buckets; empty
-        buckets have no result.
+        ``join`` is called for each bucket that has pieces. Results are in the order of the buckets; empty buckets have
+        no result.
         """
-        ...
 
     def share(self, value: _V) -> Shared[_V]:
-        """Make a value available to all tasks."""
-        ...
+        """Make a value available to all tasks. By default it is a part of the functions that use it."""
+        return _Value(value)
 
     def report_progress(self, progress: Progress) -> None:
         """Report the progress of work that is done outside of tasks."""
-        ...
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
 
-def partitions_of(buckets: int, parallel: int, sizes: Sequence[int] | None) -> int:
+def partitions_of(buckets: int, parallel: int, sizes: Sizes) -> int:
     """Return the number of partitions of an exchange on Spark, at most one for each bucket."""
     return min(buckets, max(4 * parallel, sum(sizes) // _PARTITION if sizes else _UNKNOWN))
 
@@ -149,40 +168,18 @@ def unpacked(data: Any) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-@dataclass(frozen=True, slots=True)
-class _LocalValue(Generic[_V]):
-    value: _V
-
-
-class InProcess:
+class InProcess(Engine):
     """An engine that runs tasks one after another in this process."""
 
     parallel: Final = 1
-    apart: Final = False
+    apart = False
 
-    def __init__(self, on_progress: OnProgress | None = None) -> None:
-        """``on_progress`` is called before the first task and after each task."""
-        self._on_progress = on_progress
-
-    def share(self, value: _V) -> Shared[_V]:
-        """Return a handle that contains the value itself."""
-        return _LocalValue(value)
-
-    def map(
-        self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
-    ) -> list[_R]:
+    def map(self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sizes = None) -> list[_R]:
         """See `Engine.map`."""
         return [function(item) for item in self._watched(what, items, sizes)]
 
     def exchange(
-        self,
-        what: str,
-        cut: Callable[[_T], Iterator[Block]],
-        items: Sequence[_T],
-        buckets: int,
-        join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
-        *,
-        sizes: Sequence[int] | None = None,
+        self, what: str, cut: Cut[_T], items: Sequence[_T], buckets: int, join: Join[_R], *, sizes: Sizes = None
     ) -> list[_R]:
         """See `Engine.exchange`."""
         with tempfile.TemporaryFile(prefix="pcli-") as file:
@@ -192,18 +189,13 @@ class InProcess:
                     heap.add(block)
             return [join(bucket, heap.taken(bucket)) for bucket in self._watched(what, heap.buckets(), None)]
 
-    def _watched(self, what: str, items: Sequence[_T], sizes: Sequence[int] | None) -> Iterator[_T]:
+    def _watched(self, what: str, items: Sequence[_T], sizes: Sizes) -> Iterator[_T]:
         total, so_far = sum(sizes or ()), 0
         for index, item in enumerate(items):
             self.report_progress(Progress(what, index, 1, len(items), so_far, total))
             yield item
             so_far += sizes[index] if sizes else 0
         self.report_progress(Progress(what, len(items), 0, len(items), so_far, total))
-
-    def report_progress(self, progress: Progress) -> None:
-        """See `Engine.report_progress`."""
-        if self._on_progress is not None:
-            self._on_progress(progress)
 
 
 class _BucketStore:

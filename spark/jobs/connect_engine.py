@@ -16,12 +16,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
 from pcli.codec.errors import PcliError
-from pcli.spark.engine import Block, OnProgress, Progress, Shared, partitions_of
+from pcli.spark.engine import Block, Cut, Engine, Join, OnProgress, Progress, Sizes, partitions_of
 from pcli.spark.jobs.shuffle import Result, joined, result_of, sent, values_of
 from pcli.spark.jobs.spark_errors import plain_errors
 
@@ -33,7 +33,6 @@ __all__ = ["ConnectEngine"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_V = TypeVar("_V")
 
 _Batches = Iterator[pa.RecordBatch]
 
@@ -43,15 +42,13 @@ _ROWS: Final = 1 << 16
 """Number of rows of the range whose partitions are counted: more than a cluster has cores."""
 
 
-class ConnectEngine:
+class ConnectEngine(Engine):
     """An engine that runs tasks on a Spark Connect server."""
-
-    apart: Final = True
 
     def __init__(self, spark: ConnectSession | SparkSession, on_progress: OnProgress | None = None) -> None:
         """``spark`` is a session of Spark Connect. ``on_progress`` is called while a stage runs."""
+        super().__init__(on_progress)
         self._spark: Any = spark
-        self._on_progress = on_progress
         self._parallel = 0
 
     @property
@@ -64,18 +61,7 @@ class ConnectEngine:
                 self._parallel = self._spark.range(_ROWS).select(spark_partition_id()).distinct().count()
         return self._parallel
 
-    def share(self, value: _V) -> Shared[_V]:
-        """Make the value a part of the functions that use it."""
-        return _Value(value)
-
-    def report_progress(self, progress: Progress) -> None:
-        """See `Engine.report_progress`."""
-        if self._on_progress is not None:
-            self._on_progress(progress)
-
-    def map(
-        self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
-    ) -> list[_R]:
+    def map(self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sizes = None) -> list[_R]:
         """See `Engine.map`."""
         if not items:
             return []
@@ -83,14 +69,7 @@ class ConnectEngine:
             return _collected(self._rows(items).mapInArrow(_Map(function), _RESULTS))
 
     def exchange(
-        self,
-        what: str,
-        cut: Callable[[_T], Iterator[Block]],
-        items: Sequence[_T],
-        buckets: int,
-        join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
-        *,
-        sizes: Sequence[int] | None = None,
+        self, what: str, cut: Cut[_T], items: Sequence[_T], buckets: int, join: Join[_R], *, sizes: Sizes = None
     ) -> list[_R]:
         """See `Engine.exchange`."""
         if not items:
@@ -99,9 +78,6 @@ class ConnectEngine:
         with self._stage(what, len(items) + partitions):
             pieces = self._rows(items).mapInArrow(_Cut(cut, partitions), _PIECES)
             return _collected(pieces.repartitionById(partitions, "partition").mapInArrow(_Join(join), _RESULTS))
-
-    def close(self) -> None:
-        """Do nothing: the session belongs to the caller."""
 
     def _rows(self, items: Sequence[Any]) -> DataFrame:
         numbers = pa.array(range(len(items)), pa.int32())
@@ -146,13 +122,6 @@ class ConnectEngine:
         report(Progress(what, tasks, 0, tasks, 0, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Value(Generic[_V]):
-    """A shared value."""
-
-    value: _V
-
-
 def _collected(results: DataFrame) -> list[Any]:
     columns = results.toArrow().to_pydict()
     return values_of(zip(columns["place"], columns["fine"], columns["data"]))
@@ -195,7 +164,7 @@ class _Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    function: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], Any]
+    function: Join[Any]
 
     def __call__(self, batches: _Batches) -> _Batches:
         return _results(joined(self.function, (data.as_buffer() for batch in batches for data in batch["data"])))

@@ -21,9 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-import pyarrow as pa
-
-from pcli.spark.engine import Block, OnProgress, Progress, Shared, partitions_of
+from pcli.spark.engine import Cut, Engine, Join, OnProgress, Shared, Sizes, partitions_of
 from pcli.spark.jobs.job_cancellation import cancelled_if_left
 from pcli.spark.jobs.job_progress import watched
 from pcli.spark.jobs.shuffle import Result, joined, result_of, sent, values_of
@@ -46,15 +44,13 @@ _Row = tuple[int, int, bytes]
 """An item in the form sent to its task: number, size, pickle (empty if the item is a broadcast)."""
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """An engine that runs tasks on Spark."""
-
-    apart: Final = True
 
     def __init__(self, spark: SparkContext | SparkSession, on_progress: OnProgress | None = None) -> None:
         """``on_progress`` is called in a separate thread, a few times a second."""
+        super().__init__(on_progress)
         self._context: SparkContext = getattr(spark, "sparkContext", None) or spark  # type: ignore[assignment]
-        self._on_progress = on_progress
         self._release: deque[Broadcast[Any]] = deque()
 
     @property
@@ -71,14 +67,7 @@ class SparkEngine:
         with plain_errors():
             return _Shared(self._context.broadcast(value), self._release)
 
-    def report_progress(self, progress: Progress) -> None:
-        """See `Engine.report_progress`."""
-        if self._on_progress is not None:
-            self._on_progress(progress)
-
-    def map(
-        self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
-    ) -> list[_R]:
+    def map(self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sizes = None) -> list[_R]:
         """See `Engine.map`."""
         if not items:
             return []
@@ -86,14 +75,7 @@ class SparkEngine:
             return values_of(stage.rows.mapPartitions(_Map(function, stage.large, stage.count)).collect())
 
     def exchange(
-        self,
-        what: str,
-        cut: Callable[[_T], Iterator[Block]],
-        items: Sequence[_T],
-        buckets: int,
-        join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
-        *,
-        sizes: Sequence[int] | None = None,
+        self, what: str, cut: Cut[_T], items: Sequence[_T], buckets: int, join: Join[_R], *, sizes: Sizes = None
     ) -> list[_R]:
         """See `Engine.exchange`."""
         if not items:
@@ -103,12 +85,8 @@ class SparkEngine:
             blocks = stage.rows.mapPartitions(_Cut(cut, stage.large, stage.count, partitions))
             return values_of(self._shuffled(blocks, partitions).mapPartitions(_Join(join)).collect())
 
-    def close(self) -> None:
-        """Destroy the shared values whose handles are released. Spark is not stopped."""
-        self._sweep()
-
     @contextmanager
-    def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sequence[int] | None) -> Iterator[_Stage]:
+    def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sizes) -> Iterator[_Stage]:
         """Yield the input of a stage; release all of the input at the end."""
         self._sweep()
         with plain_errors():
@@ -222,7 +200,7 @@ class _Cut(_Task):
 
 @dataclass(slots=True)
 class _Join:
-    function: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], Any]
+    function: Join[Any]
 
     def __call__(self, loads: Iterable[bytes]) -> Iterator[Result]:
         return joined(self.function, loads)
