@@ -24,7 +24,7 @@ from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.engine import Engine
 from pcli.spark.input.capture_files import changes
 from pcli.spark.input.read_plan import Plan, planned, strict_error
-from pcli.spark.request import Request, RequiredData
+from pcli.spark.request import Request
 from pcli.spark.stages.count_permits import count_new_permits, count_permits
 from pcli.spark.stages.incremental import is_unchanged, keep, kept_of, read_new, with_missing_files
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
@@ -112,23 +112,21 @@ def _kept(request: Request, engine: Engine, run: OpenRun) -> IncrementalState | 
     """Return the data kept by the previous incremental run, or None if the run is not incremental."""
     if not request.incremental:
         return None
-    return kept_of(run, request, RequiredData.of(request.tables))
+    return kept_of(run, request)
 
 
 def _read(
     request: Request, engine: Engine, found: Plan, run: OpenRun, kept: IncrementalState | None
 ) -> tuple[list[ReadRecording], Plan]:
     """Read all recordings; return the results and a plan that includes the files of earlier runs."""
-    required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
-        read = partial(read_recording, request=request, required=required, engine=engine, storage=storage)
+        read = partial(read_recording, request=request, engine=engine, storage=storage)
         of = partial(ReadRecording.of, engine, run.staging)
         return [of(at, one, read(one, staging=run.staging)[0]) for at, one in enumerate(found.recordings)], found
     found, missing = with_missing_files(found, kept)
     readings = [
-        read_new(one, request, required, engine, run.staging, at, kept, missing)
-        for at, one in enumerate(found.recordings)
+        read_new(one, request, engine, run.staging, at, kept, missing) for at, one in enumerate(found.recordings)
     ]
     return readings, found
 

@@ -147,6 +147,10 @@ class Engine(ABC):
         if self._on_progress is not None:
             self._on_progress(progress)
 
+    def close(self) -> None:
+        """Release shared values that are no longer used. By default there are none."""
+        return
+
 
 def partitions_of(buckets: int, parallel: int, sizes: Sizes) -> int:
     """Return the number of partitions of an exchange on Spark, at most one for each bucket."""

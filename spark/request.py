@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,17 +42,6 @@ class RequiredData:
     def once(self) -> bool:
         """Whether all data can be computed in the first reading of a split and renumbered after the merge."""
         return not (self.observing or self.permits or self.frames)
-
-    @classmethod
-    def of(cls, tables: Iterable[Table]) -> RequiredData:
-        """Return the data that these tables need."""
-        names = {table.name for table in tables}
-        return cls(
-            lifecycles=not names.isdisjoint({"messages", "exchanges", "permits"}),
-            observing=not names.isdisjoint(_OBSERVED),
-            permits="permits" in names,
-            frames="frames" in names,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +85,14 @@ class Request:
     def tables(self) -> list[Table]:
         """Return the requested tables; raise LocalError for a name that is not a table."""
         return chosen_tables(self.only, frames=self.frames)
+
+    @property
+    def required(self) -> RequiredData:
+        """The data that the requested tables need."""
+        names = {table.name for table in self.tables}
+        return RequiredData(
+            lifecycles=not names.isdisjoint({"messages", "exchanges", "permits"}),
+            observing=not names.isdisjoint(_OBSERVED),
+            permits="permits" in names,
+            frames="frames" in names,
+        )

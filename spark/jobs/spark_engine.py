@@ -85,6 +85,10 @@ class SparkEngine(Engine):
             blocks = stage.rows.mapPartitions(_Cut(cut, stage.large, stage.count, partitions))
             return values_of(self._shuffled(blocks, partitions).mapPartitions(_Join(join)).collect())
 
+    def close(self) -> None:
+        """Destroy the shared values whose handles are released. Spark is not stopped."""
+        self._sweep()
+
     @contextmanager
     def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sizes) -> Iterator[_Stage]:
         """Yield the input of a stage; release all of the input at the end."""

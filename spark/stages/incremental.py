@@ -32,7 +32,7 @@ from pcli.codec.errors import LocalError
 from pcli.spark.columnar.observation.connection_ties import merge_ties
 from pcli.spark.engine import Engine
 from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
-from pcli.spark.request import Request, RequiredData
+from pcli.spark.request import Request
 from pcli.spark.stages.kept_states import (
     NO_FILE,
     IncrementalState,
@@ -73,12 +73,12 @@ _REMOVED: Final = frozenset({
 """Tables of splits that are older than the horizon and no longer needed."""
 
 
-def kept_of(run: OpenRun, request: Request, required: RequiredData) -> IncrementalState:
+def kept_of(run: OpenRun, request: Request) -> IncrementalState:
     """Return the data of the previous run, or an empty state.
 
     Raise LocalError if its options or the format were different.
     """
-    store, options = run.staging.store, _options(request, required)
+    store, options = run.staging.store, _options(request)
     index = next((name for name in run.base.state if name.startswith(f"{STATE}/index-")), None)
     data = None if index is None else store.read(index)
     if index is None or data is None:
@@ -98,10 +98,10 @@ def kept_of(run: OpenRun, request: Request, required: RequiredData) -> Increment
     return kept
 
 
-def _options(request: Request, required: RequiredData) -> dict[str, Any]:
+def _options(request: Request) -> dict[str, Any]:
     return {
         "version": version("pulsar-pcli"),
-        "choice of tables": asdict(required),
+        "choice of tables": asdict(request.required),
         "--cluster": hidden(request.cluster),
         "--since": request.since_ns,
         "--until": request.until_ns,
@@ -170,7 +170,6 @@ def _as_missing(entry: Entry, now: Entry | None) -> Entry:
 def read_new(
     recording: Recording,
     request: Request,
-    required: RequiredData,
     engine: Engine,
     staging: Staging,
     place: int,
@@ -190,7 +189,7 @@ def read_new(
     before = [split for split in old.splits if split.part < at]
     start = Start(at, old.checkpoints[at] if at else NO_FILE, len(before), _CHECKPOINTS)
     storage = PartStorage(staging)
-    read, checkpoints = read_recording(recording, request, required, engine, storage, staging, start)
+    read, checkpoints = read_recording(recording, request, engine, storage, staging, start)
     read.splits = [*(_with_streams(split, read.streams) for split in before), *read.splits]
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
     checkpoints |= {count: name for count, name in old.checkpoints.items() if count <= at}

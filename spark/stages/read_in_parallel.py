@@ -43,7 +43,7 @@ from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeRea
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.input.splits import Split, SplitEnd, SplitReader, corrected_splits
-from pcli.spark.request import Request, RequiredData
+from pcli.spark.request import Request
 from pcli.spark.stages.first_reading import OwnTables, correct_split, renumbered, stands
 from pcli.spark.stages.read_sequentially import (
     NOTHING_KEPT,
@@ -80,7 +80,6 @@ class ScanResult:
 def read_in_parallel(
     recording: Recording,
     request: Request,
-    required: RequiredData,
     engine: Engine,
     staging: Staging,
     *,
@@ -93,7 +92,7 @@ def read_in_parallel(
     ``keeps``, ``carried`` and ``before`` are those of `read_in_order`. The splits are those of the files after
     ``carried``. Return None if they contain TLS secrets, because splits cannot be decrypted independently.
     """
-    splits, scanned = _scan_all(recording, partial(_scan, request, required, staging), engine, first=carried is None)
+    splits, scanned = _scan_all(recording, partial(_scan, request, staging), engine, first=carried is None)
     if any(one.secrets for one in scanned):
         return None
     start = Checkpoint(Counters(), WindowReader(request.reading).fast, {}, {}) if carried is None else carried
@@ -108,13 +107,13 @@ def read_in_parallel(
         for number, (split, joined, one) in enumerate(zip(splits, merged.splits, scanned))
     ]
     sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
-    task = partial(_parse, request, required, staging, bool(keeps.counts))
+    task = partial(_parse, request, staging, bool(keeps.counts))
     parsed = engine.map("parse", task, items, sizes=sizes)
     counters = _counters(start.counters, context, splits, merged, parsed)
     parts = [one.parts for one in parsed]
     parts += _unread(recording.parts[start.counters.parts :], splits, before + len(splits))
     number, fed = before + len(parts), counters[-1].fed
-    ending = parse_ending(required, staging, number, fed, recording.cluster, merged.ending)
+    ending = parse_ending(request.required, staging, number, fed, recording.cluster, merged.ending)
     known = {packet: one.last_ns for packet, one in zip(context.packets[1:], scanned) if one.last_ns}
     times = _PacketTimes(request, engine, splits, context.packets, start.times | known)
     _add_times([*parsed, ending], start.counters.last_ns, times)
@@ -162,13 +161,13 @@ class _Item:
     """The split's tables, if they are correct except for their numbers."""
 
 
-def _parse(request: Request, required: RequiredData, staging: Staging, kept: bool, item: _Item) -> ParseResult:
+def _parse(request: Request, staging: Staging, kept: bool, item: _Item) -> ParseResult:
     """Return the results of a split; ``kept`` is whether the next run needs its tables."""
     if item.own is not None:
         parts = correct_split(staging, item.number, item.own, item.joined)
         return ParseResult(renumbered(staging, parts) if kept else parts)
     with collection_disabled():
-        return parse_split(request, required, staging, item.number, item.split, item.joined)
+        return parse_split(request, staging, item.number, item.split, item.joined)
 
 
 def _unread(entries: Iterable[Entry], splits: Sequence[Split], number: int) -> list[SplitParts]:
@@ -278,9 +277,10 @@ def _corrected(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[S
     return out
 
 
-def _scan(request: Request, required: RequiredData, staging: Staging, item: tuple[Split, bool]) -> ScanResult:
+def _scan(request: Request, staging: Staging, item: tuple[Split, bool]) -> ScanResult:
     split, first = item
     reader, windows = EdgeReader(request.reading, first=first), SplitReader(split, request.since_ns, request.until_ns)
+    required = request.required
     own = OwnTables(split, required, staging) if required.once else None
     last_ns = 0
     with collection_disabled():

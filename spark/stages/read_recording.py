@@ -21,7 +21,7 @@ from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.lifecycles.partial_renumbering import renumber_table
 from pcli.spark.engine import Engine, Progress
 from pcli.spark.input.read_plan import Recording, splits_of
-from pcli.spark.request import Request, RequiredData
+from pcli.spark.request import Request
 from pcli.spark.stages.kept_states import NO_FILE, KeptRecording, StateFile
 from pcli.spark.stages.kept_values import keep_value, load_kept
 from pcli.spark.stages.read_in_parallel import read_in_parallel
@@ -103,7 +103,6 @@ _Read = tuple[ReadSplits, dict[int, StateFile]]
 def read_recording(
     recording: Recording,
     request: Request,
-    required: RequiredData,
     engine: Engine,
     storage: PartStorage,
     staging: Staging,
@@ -117,19 +116,18 @@ def read_recording(
         def on_bytes(part: int, done: int) -> None:
             engine.report_progress(Progress("read", part - start.parts, 1, len(new), min(done, size), size))
 
-        return _read_in_order(request, required, storage, staging, start, recording, on_bytes)
+        return _read_in_order(request, storage, staging, start, recording, on_bytes)
     read = None
     if not request.key_log and not (request.incremental and size <= request.split_bytes):
-        read = _read_in_parallel(recording, request, required, engine, staging, start)
+        read = _read_in_parallel(recording, request, engine, staging, start)
     if read is None:
-        task = partial(_read_in_order, request, required, PartStorage(staging), staging, start)
+        task = partial(_read_in_order, request, PartStorage(staging), staging, start)
         [read] = engine.map("read", task, [recording], sizes=[size])
     return read
 
 
 def _read_in_order(
     request: Request,
-    required: RequiredData,
     storage: PartStorage,
     staging: Staging,
     start: Start,
@@ -140,13 +138,13 @@ def _read_in_order(
     keeps, checkpoints = _keeps(recording, staging, start)
     carried = start.carried(staging)
     read = read_in_order(
-        recording, request, required, storage, on_bytes=on_bytes, keeps=keeps, carried=carried, before=start.splits
+        recording, request, storage, on_bytes=on_bytes, keeps=keeps, carried=carried, before=start.splits
     )
     return read, checkpoints
 
 
 def _read_in_parallel(
-    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging, start: Start
+    recording: Recording, request: Request, engine: Engine, staging: Staging, start: Start
 ) -> _Read | None:
     """Read captures in splits. Return None if there is only one split, or if TLS is decrypted."""
     if request.incremental:
@@ -157,9 +155,7 @@ def _read_in_parallel(
     if len(recording.splits) < 2 or (carried is not None and carried.decrypts()):
         return None
     keeps, checkpoints = _keeps(recording, staging, start)
-    read = read_in_parallel(
-        recording, request, required, engine, staging, keeps=keeps, carried=carried, before=start.splits
-    )
+    read = read_in_parallel(recording, request, engine, staging, keeps=keeps, carried=carried, before=start.splits)
     return None if read is None else (read, checkpoints)
 
 

@@ -28,7 +28,7 @@ from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.read_plan import Recording
 from pcli.spark.input.splits import Split, SplitReader
-from pcli.spark.request import Request, RequiredData
+from pcli.spark.request import Request
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, ReadCounts, SplitParts
 
@@ -112,7 +112,6 @@ class ReadSplits:
 def read_in_order(
     recording: Recording,
     request: Request,
-    required: RequiredData,
     storage: PartStorage,
     *,
     on_bytes: Callable[[int, int], None],
@@ -126,7 +125,7 @@ def read_in_order(
     after earlier files, which are not read again, and the number of their splits.
     """
     with collection_disabled():
-        reading = _InOrder(recording, request, required, storage, carried, before)
+        reading = _InOrder(recording, request, storage, carried, before)
         return reading.read(on_bytes, keeps)
 
 
@@ -151,12 +150,11 @@ class _InOrder:
         self,
         recording: Recording,
         request: Request,
-        required: RequiredData,
         storage: PartStorage,
         carried: Checkpoint | None,
         before: int,
     ) -> None:
-        self._recording, self._request, self._wanted, self._keeper = recording, request, required, storage
+        self._recording, self._request, self._wanted, self._keeper = recording, request, request.required, storage
         self._reader = WindowReader(request.reading, None if carried is None else carried.reader)
         counters = Counters() if carried is None else carried.counters
         self._before = before

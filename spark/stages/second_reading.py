@@ -43,12 +43,10 @@ class ParseResult:
     last_ns: int = 0
 
 
-def parse_split(
-    request: Request, required: RequiredData, staging: Staging, number: int, split: Split, joined: MergedSplit
-) -> ParseResult:
+def parse_split(request: Request, staging: Staging, number: int, split: Split, joined: MergedSplit) -> ParseResult:
     """Read the split ``number`` again, after the merge has determined its valid rows."""
     reader = EdgeReader(request.reading, first=not number)
-    parse = _Parse(required, staging, number, split.part, split.cluster, joined)
+    parse = _Parse(request.required, staging, number, split.part, split.cluster, joined)
     for records in SplitReader(split, request.since_ns, request.until_ns):
         parse.add(reader.take(records), records)
     return parse.finish()

@@ -101,7 +101,7 @@ def test_a_broadcast_is_destroyed_after_its_last_reference(context):
     assert len(broadcasts(context) - before) == 1
     assert engine.map("length", partial(shared_length, shared), [3]) == [13]
     del shared
-    engine._sweep()
+    engine.close()
     assert broadcasts(context) == before
 
 

@@ -91,7 +91,7 @@ def test_a_name_that_is_no_table_is_an_error_with_the_nearest():
     ],
 )
 def test_only_the_required_data_is_computed(only, wanted):
-    assert RequiredData.of(Request(("x",), "out", only=(only,)).tables) == wanted
+    assert Request(("x",), "out", only=(only,)).required == wanted
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
