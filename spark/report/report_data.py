@@ -30,6 +30,7 @@ from pcli.codec.observe.text_format import printable, short_topic
 from pcli.spark.report.number_format import moment
 from pcli.spark.report.selection import EVERYTHING, Selection
 from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.queries import SAFE
 from pcli.spark.tables.stored_tables import StoredTables
 
 __all__ = ["INTERVALS", "Clock", "Curves", "Key", "ReportData", "open_report_data"]
@@ -241,11 +242,8 @@ class ReportData:
 @contextmanager
 def open_report_data(tables: StoredTables, selection: Selection = EVERYTHING) -> Iterator[ReportData]:
     """Yield the data of a run. Raise LocalError if a table cannot be read."""
-    settings: dict[str, Any] = dict.fromkeys(
-        ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), False
-    )
     with tempfile.TemporaryDirectory(prefix="pcli-report-") as folder:
-        settings |= {"memory_limit": _MEMORY, "temp_directory": folder}
+        settings = SAFE | {"memory_limit": _MEMORY, "temp_directory": folder}
         with duckdb.connect(str(Path(folder) / "report.duckdb"), config=settings) as database:
             yield ReportData(tables, selection, database)
 

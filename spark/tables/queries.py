@@ -21,7 +21,7 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["EXAMPLES", "VIEWS", "View", "query"]
+__all__ = ["EXAMPLES", "SAFE", "VIEWS", "View", "query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,12 @@ EXAMPLES: Final = (
 """Questions with their queries."""
 
 
+SAFE: Final[dict[str, Any]] = dict.fromkeys(
+    ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), False
+)
+"""Settings of DuckDB. Extensions would be downloaded, and the variables of a module are no tables."""
+
+
 @contextmanager
 def query(tables: StoredTables, sql: str) -> Iterator[pa.RecordBatchReader]:
     """Run one SQL query over the tables of a run, and yield its rows.
@@ -131,11 +137,7 @@ def query(tables: StoredTables, sql: str) -> Iterator[pa.RecordBatchReader]:
     Raise LocalError with the message of DuckDB if the statement is invalid, is not a query, or fails while its rows are
     read.
     """
-    # Extensions would be downloaded, and the variables of this module are no tables.
-    settings: dict[str, Any] = dict.fromkeys(
-        ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), False
-    )
-    with duckdb.connect(config=settings) as database:
+    with duckdb.connect(config=SAFE) as database:
         for name in tables.names:
             database.register(name, tables.dataset(name))
         for view in VIEWS:

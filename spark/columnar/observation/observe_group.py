@@ -23,6 +23,7 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.rules import RULES, Finding, Moment
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.observation.client_tables import (
@@ -215,7 +216,7 @@ class Group(Generic[_T]):
             "capture_parts": capture_part(capture),
         }
 
-    def _with_bytes(self, record: Any) -> FinalConnection:
+    def _with_bytes(self, record: ConnectionRecord) -> FinalConnection:
         return FinalConnection(record, self._bytes[record.stream, True], self._bytes[record.stream, False])
 
 
