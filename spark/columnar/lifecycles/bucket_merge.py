@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Bools, Longs, ranges
-from pcli.spark.columnar.lifecycles.arrow_columns import longs
 from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, producers_of
 from pcli.spark.columnar.lifecycles.cumulative_acks import acks_of_bucket, first_reaching
 from pcli.spark.columnar.lifecycles.event_histories import (
@@ -34,7 +33,7 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, TIME_ORDE
 from pcli.spark.columnar.lifecycles.message_table import UsualMessages, build_table, messages_without_receipt
 from pcli.spark.columnar.lifecycles.messages_of_driver import is_chunk
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
-from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of, ranked
+from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, longs, order_of, ranked
 from pcli.spark.columnar.lifecycles.state_certainty import add_evidence
 
 __all__ = ["MergedBucket", "merge_bucket", "merge_in_order"]

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.lifecycles.arrow_columns import longs
 from pcli.spark.columnar.lifecycles.cumulative_acks import subscriptions_of
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.row_operations import longs
 
 __all__ = ["Consumers", "Producers", "consumers_of", "producers_of"]
 

@@ -24,10 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.lifecycles.arrow_columns import longs
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
 from pcli.spark.columnar.lifecycles.messages_of_driver import ChunkIds
-from pcli.spark.columnar.lifecycles.row_operations import joint_key
+from pcli.spark.columnar.lifecycles.row_operations import joint_key, longs
 from pcli.spark.columnar.table_schema import LONG, column
 
 __all__ = [

@@ -25,11 +25,11 @@ from pcli.codec.observe.observer_state import Facts, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.topic_name import full_name
-from pcli.spark.columnar.lifecycles.arrow_columns import longs, texts_at
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
 from pcli.spark.columnar.lifecycles.partial_tables import Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Session
+from pcli.spark.columnar.lifecycles.row_operations import longs, texts_at
 
 __all__ = ["exchanges_of_acks", "exchanges_of_requests"]
 

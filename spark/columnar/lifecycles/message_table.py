@@ -20,14 +20,23 @@ import pyarrow.compute as pc
 
 from pcli.codec.wire.topic_name import split_partition
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.lifecycles.arrow_columns import array_of, longs, longs_of, struct_of, texts_at, values_at
 from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, producers_of
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
 from pcli.spark.columnar.lifecycles.pairs_across_splits import lost_sends
 from pcli.spark.columnar.lifecycles.partial_tables import CONSUMED
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.resent_messages import key_text
-from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of
+from pcli.spark.columnar.lifecycles.row_operations import (
+    array_of,
+    group_starts,
+    joint_key,
+    longs,
+    longs_of,
+    order_of,
+    struct_of,
+    texts_at,
+    values_at,
+)
 from pcli.spark.columnar.lifecycles.state_certainty import (
     EVIDENCE_WORDS,
     FAR,

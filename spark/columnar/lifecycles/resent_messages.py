@@ -31,11 +31,10 @@ from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.hot import push_send_receipt
 from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.frame_columns import short
-from pcli.spark.columnar.lifecycles.arrow_columns import table_in_batches
 from pcli.spark.columnar.lifecycles.frame_replay import frame_row, replay, with_role
 from pcli.spark.columnar.lifecycles.partial_tables import FORWARDED, Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
-from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
+from pcli.spark.columnar.lifecycles.row_operations import shuffle_key, table_in_batches
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, record
 
 __all__ = ["RESOLVED", "key_text", "resolve_sends"]

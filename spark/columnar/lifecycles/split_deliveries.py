@@ -28,12 +28,12 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Frames, Longs
-from pcli.spark.columnar.lifecycles.arrow_columns import longs
 from pcli.spark.columnar.lifecycles.partial_tables import CONSUMED, CUMULATIVE, LABELS
 from pcli.spark.columnar.lifecycles.row_operations import (
     group_starts,
     joint_key,
     ledgers_of,
+    longs,
     order_of,
     picked,
     shuffle_key,

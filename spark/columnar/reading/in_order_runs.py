@@ -19,9 +19,8 @@ from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import IGNORE, SLOW, Direction
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.reading.direction_packets import Conversation, Traffic
-from pcli.spark.columnar.reading.frame_boundaries import FrameBoundaries, cut, first_unusual_packets
+from pcli.spark.columnar.reading.frame_boundaries import FrameBoundaries, cut, first_unusual_packets, missing
 from pcli.spark.columnar.reading.joined_bytes import Joined, Joiner, Stretch
-from pcli.spark.columnar.reading.length_prefixes import missing
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.reading.tcp_segments import Segments

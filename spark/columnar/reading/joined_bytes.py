@@ -32,7 +32,7 @@ class Stretch:
     direction: Direction
     end: int
     checked: bool = False
-    """Whether frames must be verified (`resync_checks`)."""
+    """Whether frames must be verified (`frame_boundaries`)."""
 
 
 @dataclass(slots=True)

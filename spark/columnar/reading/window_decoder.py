@@ -22,11 +22,11 @@ from pcli.codec.capture.connections import MAX_CONNECTIONS
 from pcli.codec.capture.flows import SLOW, Direction
 from pcli.codec.capture.tunnels import Segment, pull_segment
 from pcli.spark.columnar.reading.direction_packets import Conversation, Traffic
+from pcli.spark.columnar.reading.frame_boundaries import is_unverified
 from pcli.spark.columnar.reading.in_order_runs import InOrderRuns
 from pcli.spark.columnar.reading.joined_bytes import Stretch
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.recent_segments import RecentSegments
-from pcli.spark.columnar.reading.resync_checks import is_unverified
 from pcli.spark.columnar.reading.tcp_segments import Segments
 from pcli.spark.columnar.reading.window_frames import WindowFrames
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcli.codec.capture.command_start_patterns import PATTERNS, TAGS
-from pcli.spark.columnar.reading.length_prefixes import missing, unusual, unusual_open, walk
-from pcli.spark.columnar.reading.resync_checks import may_begin, plausible
+from pcli.spark.columnar.reading.frame_boundaries import may_begin, missing, plausible, unusual, unusual_open, walk
 
 
 def frame(size, command=None, head=b"\x08\x02"):
