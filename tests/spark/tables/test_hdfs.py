@@ -99,7 +99,7 @@ def test_no_name_node_is_one_line():
 
 
 def test_a_missing_package_is_one_line(monkeypatch):
-    monkeypatch.delitem(sys.modules, "pcli.spark.tables.uri_file_systems", raising=False)
+    monkeypatch.delitem(sys.modules, "pcli.spark.tables.hdfs", raising=False)
     monkeypatch.setitem(sys.modules, "hdfs_native.fsspec", None)
     with pytest.raises(LocalError, match=r"pip install 'pulsar-pcli\[hdfs\]'"):
         find(["hdfs:///in"])
