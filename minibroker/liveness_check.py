@@ -15,6 +15,8 @@ __all__ = ["LivenessCheck"]
 class LivenessCheck:
     """The liveness check of one connection. Requests that arrive while a check is pending share its result."""
 
+    __slots__ = ("_callbacks", "_on_timeout", "_scheduler", "_timer")
+
     def __init__(self, scheduler: Scheduler, on_timeout: Callable[[], None]) -> None:
         """``on_timeout`` closes the connection of a client that does not respond."""
         self._scheduler: Final = scheduler

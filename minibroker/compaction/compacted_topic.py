@@ -143,6 +143,8 @@ class CompactedLedger:
 class CompactedTopic:
     """The compacted part of a topic."""
 
+    __slots__ = ("horizon", "ledger")
+
     def __init__(self) -> None:
         self.horizon = -1
         """Offset of the last entry that was compacted; -1 if the topic was never compacted."""

@@ -30,6 +30,8 @@ class _Draining:
 class DrainingHashesTracker:
     """The draining slots."""
 
+    __slots__ = ("_of", "_slots", "cleared")
+
     def __init__(self) -> None:
         self._slots: dict[int, _Draining] = {}
         self._of: dict[Consumer, set[int]] = {}

@@ -13,6 +13,8 @@ __all__ = ["KeyHashRanges"]
 class KeyHashRanges:
     """A set of slots as ranges."""
 
+    __slots__ = ("pairs",)
+
     def __init__(self, pairs: list[tuple[int, int]]) -> None:
         self.pairs = sorted(pairs)
 

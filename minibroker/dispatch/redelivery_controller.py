@@ -15,6 +15,8 @@ __all__ = ["MessageRedeliveryController"]
 class MessageRedeliveryController:
     """The offsets to redeliver, with their slots and redelivery counts."""
 
+    __slots__ = ("_heap", "_slots", "counts", "waiting")
+
     def __init__(self) -> None:
         self.waiting: dict[int, int] = {}
         """Slots by offset; 0 means no slot."""

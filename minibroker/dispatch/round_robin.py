@@ -19,6 +19,8 @@ __all__ = ["RoundRobin"]
 class RoundRobin:
     """The round robin over the dispatcher's list of consumers."""
 
+    __slots__ = ("consumers", "index")
+
     def __init__(self, consumers: list[Consumer]) -> None:
         self.consumers = consumers
         self.index = 0

@@ -79,6 +79,8 @@ class Storage(Protocol):
 class _File:
     """A temporary file, its end, and the number of its blocks in use."""
 
+    __slots__ = ("blocks", "end", "file")
+
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self.end = 0
@@ -229,6 +231,8 @@ class Pool:
 
 class SpillingStorage:
     """The storage of one topic in a pool."""
+
+    __slots__ = ("_blocks", "_entries", "_pool", "_reserved", "_tail", "start")
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

@@ -56,6 +56,8 @@ class OldestPosition(NamedTuple):
 class BacklogQuotaManager:
     """The backlog quotas of one persistent topic."""
 
+    __slots__ = ("_ledger", "_topic", "evictions", "oldest")
+
     def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
         self._topic = topic
         self._ledger = ledger

@@ -35,6 +35,8 @@ _MINUTE: Final = 60_000
 class MessageDeduplication:
     """The recorded sequence ids of one topic."""
 
+    __slots__ = ("_before", "_gone", "_highest", "_settings")
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._highest: dict[str, int] = {}
@@ -125,6 +127,8 @@ _READ_BYTES: Final = 1024 * 1024
 
 class DeduplicationSnapshot:
     """The cursor of one topic."""
+
+    __slots__ = ("_entries", "_ledger", "_settings", "_taken", "cursor", "on_take")
 
     def __init__(self, settings: Settings, ledger: ManagedLedger, mark_delete: int | None = None) -> None:
         """``mark_delete`` is the stored offset, or None for a new cursor, which starts at the end of the topic."""

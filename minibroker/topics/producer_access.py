@@ -65,6 +65,8 @@ class _VacatedPlace:
 class ProducerAccess(Generic[_P]):
     """The access state of one topic. ``producers`` is the topic's table of attached producers by name."""
 
+    __slots__ = ("_waiting", "epoch", "exclusive", "holder", "producers")
+
     def __init__(self, producers: Mapping[str, _P]) -> None:
         self.producers = producers
         self.exclusive = False

@@ -56,6 +56,8 @@ _RESUME: Final = 100
 class TokenBucket:
     """A bucket that gets ``rate`` tokens per period of ``period_ms``, at intervals of at least ``step_ms``."""
 
+    __slots__ = ("_last", "_scaled", "_step_ms", "period_ms", "rate")
+
     def __init__(self, rate: int, period_ms: int = _SECOND, step_ms: int = 1) -> None:
         assert rate > 0
         assert period_ms > 0
@@ -97,6 +99,8 @@ class TokenBucket:
 
 class RateLimiter:
     """A limit of messages and a limit of bytes, both optional."""
+
+    __slots__ = ("messages", "size", "terms")
 
     def __init__(
         self,
@@ -150,6 +154,8 @@ class RateLimiter:
 class SubscribeLimiter:
     """A limit of subscribe requests per consumer: ``rate`` per period. Other requests are refused."""
 
+    __slots__ = ("_buckets", "_many", "_period_ms", "_rate", "terms")
+
     def __init__(self, rate: int, period_ms: int) -> None:
         self.terms = rate, period_ms
         self._rate = rate
@@ -177,6 +183,8 @@ class SubscribeLimiter:
 
 class PublishThrottle:
     """One publish rate limit, which starts unlimited, and the connections that it paused."""
+
+    __slots__ = ("_broker", "_paused", "_timer", "limiter")
 
     def __init__(self, broker: Scheduler) -> None:
         self._broker = broker
@@ -239,6 +247,8 @@ class _Reader(Runnable, Protocol):
 
 class DispatchRateLimiter:
     """The dispatch rate limits of one subscription."""
+
+    __slots__ = ("_broker", "_limiters", "_waiting")
 
     def __init__(self, broker: _Broker, limiters: list[RateLimiter]) -> None:
         self._broker = broker

@@ -58,6 +58,8 @@ def shadow_source(name: TopicName, properties: dict[str, str]) -> TopicName | No
 class ShadowReplicators:
     """The replicators of one source, by shadow topic."""
 
+    __slots__ = ("_topic", "by_name")
+
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self.by_name: dict[str, _ShadowReplicator] = {}

@@ -46,6 +46,8 @@ def open_ledger(topic: Topic) -> ManagedLedger:
 class LedgerTrimming:
     """The checks of one persistent topic."""
 
+    __slots__ = ("_checked", "_ledger", "_topic")
+
     def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
         self._topic = topic
         self._ledger = ledger
@@ -102,6 +104,8 @@ class LastDispatchableEntry:
     Whether an entry is a marker depends on the flag of its SEND, until the topic is loaded again or a transaction ends.
     After that, it depends on the metadata.
     """
+
+    __slots__ = ("_first", "_found", "_published", "_searched", "flagged")
 
     def __init__(self, ledger_end: int) -> None:
         """``ledger_end`` is the offset after the last entry that is stored already."""
