@@ -7,8 +7,8 @@ connection was open; clients give up after 30 s by default (`sendTimeout`). Ther
 
 - *no-receipt*: SENDs are pending and nothing arrives for them. If the broker sends other frames on the connection
   meanwhile, the cause is the topic: its storage, a full or slow bookie, or a move of the topic to another broker. If
-  the broker sends nothing, the cause may be the network, or a broker that has stopped reading (too many SENDs in
-  flight, publish rate limits).
+  the broker sends nothing, it hangs or has stopped reading (too many SENDs in flight, publish rate limits). If TCP
+  never acknowledged the SENDs, the network lost them.
 - *slow*: the same as *no-receipt*, except that the receipts arrived in the end.
 - *not-opened*: PRODUCER itself is unanswered.
 - *unanswered*: the connection ended before the receipts arrived, and the messages were not resent.
@@ -54,11 +54,12 @@ _NO_RESPONSE: Final = Cause(
     "The broker's log and stats-internal of the topic, and the publish rates of the namespace.",
 )
 _SILENT: Final = Cause(
-    "network",
+    "broker",
     "likely",
-    ("a broker that hangs or is overloaded",),
+    ("a proxy or load balancer that received the requests", "a network that loses them, if the capture is live"),
     "A capture on the broker's host: it shows whether the requests arrive there.",
 )
+"""TCP delivered the requests; see network_losses. It reports a loss when the connection or the capture ends."""
 _SLOW: Final = Cause(
     "broker",
     "likely",

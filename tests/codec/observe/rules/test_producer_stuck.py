@@ -20,7 +20,7 @@ def test_no_frames_at_all(evaluate, producer, ongoing):
     [found] = evaluate(
         "producer-stuck", producer(no_receipt=ongoing(2, 20), open_sends=1, oldest_open_frame=20), now=14
     )
-    assert (found.culprit, found.cause_certainty) == ("network", "likely")
+    assert (found.culprit, found.cause_certainty) == ("broker", "likely")
 
 
 def test_found_while_it_lasts(evaluate, producer, ongoing):
@@ -57,7 +57,7 @@ def test_no_response_to_producer(evaluate, producer, finished):
     one = producer()
     one.session.ready_ns = -1
     [found] = evaluate("producer-stuck", one, now=12)
-    assert (found.variant, found.culprit, found.frames) == ("not-opened", "network", [5, 6])
+    assert (found.variant, found.culprit, found.frames) == ("not-opened", "broker", [5, 6])
     assert evaluate("producer-stuck", one, now=5) == []
     one.waiting = finished(1, 3, 6, 9)
     assert evaluate("producer-stuck", one, now=12) == []
