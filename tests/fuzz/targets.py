@@ -21,7 +21,7 @@ from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.output.frame_summary import describe
 from pcli.codec.observe.output.frame_tree import tree_lines
 from pcli.codec.observe.single_frame import flatten_loose, loose_facts
-from pcli.codec.observe.tracking import process_events
+from pcli.codec.observe.tracking.tracker import process_events
 from pcli.codec.payload.batch import split_batch
 from pcli.codec.payload.compression import decompress
 from pcli.codec.payload.schemas import decode

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
 from pcli.codec.errors import CaptureError
 from pcli.codec.observe.diagnosis import Diagnosis
-from pcli.codec.observe.tracking import process_events
+from pcli.codec.observe.tracking.tracker import process_events
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request

@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values, nine_decimals
 from pcli.codec.observe.fields.field import Field, Getter, enum_words
 from pcli.codec.observe.fields.id_readers import MEANINGS, id_reader
 from pcli.codec.observe.observer_state import Facts, ObservedFrame, open_frame
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
+from pcli.codec.wire.frame import MESSAGE, SEND
 from pcli.codec.wire.problems import KINDS, Problem
 
 __all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
@@ -77,12 +81,10 @@ _REQUIRED: Final = frozenset({
 
 
 def _is_clean(facts: Facts) -> bool:
-    """Whether a frame certainly has no problem; False if uncertain. This is a fast check for the frequent commands."""
+    """Whether a frame certainly has no problem; False if uncertain."""
     frame = facts.frame
     row = COMMANDS.get(frame.type)
-    if frame.type not in _FREQUENT or row is None or frame.capture_problems or frame.parts.problems:
-        return False
-    if not _is_complete(frame):
+    if row is None or frame.capture_problems or frame.parts.problems or not _is_complete(frame):
         return False
     if not (row.client_may_send if frame.from_client else row.broker_may_send):
         return False
@@ -97,17 +99,36 @@ def _is_clean(facts: Facts) -> bool:
     return (plain or not any(_strange(facts))) and not facts.broken and frame.checksum != "bad"
 
 
-_FREQUENT: Final = frozenset(BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"))
+_FLOW: Final = BY_NAME["FLOW"].number
+_WITH_ONE_ID: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, MESSAGE))
+"""Frequent commands whose only nested message is the message id."""
 
 
 def _is_complete(frame: ObservedFrame) -> bool:
-    """Whether a command has its required fields and no unknown fields and strings."""
-    if not frame.command.IsInitialized() or frame.command.ack.properties:
+    """Whether a command has its required fields, no unknown fields, and no invalid strings."""
+    data, body, number = frame.data, frame.body, frame.type
+    # the usual layout: the type and a body of less than 128 bytes
+    if data[10] != number << 3 | 2 or data[11] != frame.parts.command_end - 12 or not body.IsInitialized():
         return False
-    known = pb.BaseCommand()
-    known.CopyFrom(frame.command)
-    known.DiscardUnknownFields()
-    return known.ByteSize() == frame.command.ByteSize()
+    if number == _FLOW:
+        return not len(UnknownFieldSet(body))
+    if number in _WITH_ONE_ID and not body.message_id.HasField("first_chunk_message_id"):  # faster than `_is_known`
+        return not len(UnknownFieldSet(body)) and not len(UnknownFieldSet(body.message_id))
+    return _is_known(body)
+
+
+def _is_known(message: Message) -> bool:
+    """Whether a message and the messages in it have no unknown fields and no invalid strings."""
+    if len(UnknownFieldSet(message)):
+        return False
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else (value,)
+        if field.message_type is not None:
+            if not all(map(_is_known, values)):
+                return False
+        elif field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):
+            return False
+    return True
 
 
 _PROPERTY: Final = frozenset({"key", "value"})

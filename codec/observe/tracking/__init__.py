@@ -4,7 +4,3 @@
 - records: the data that rules and statistics read; statistics: the state with the field names of `topics stats`
 - message_timeline.py: the lifecycle of a message as steps; lifecycle_filter.py: which lifecycles `trace` prints
 """
-
-from pcli.codec.observe.tracking.tracker import Tracker, process_events
-
-__all__ = ["Tracker", "process_events"]

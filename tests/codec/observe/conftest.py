@@ -359,7 +359,7 @@ def make_scene() -> Callable[..., Scene]:
 def diagnose(tmp_path: Path) -> Callable[..., Any]:
     """Diagnose a scene from its capture file; ``only`` selects rules."""
     from pcli.codec.observe.diagnosis import Diagnosis
-    from pcli.codec.observe.tracking import process_events
+    from pcli.codec.observe.tracking.tracker import process_events
 
     def of(scene: Scene, only: tuple[str, ...] = ()) -> Diagnosis:
         diagnosis, recording = Diagnosis(only), io.BytesIO(scene.write(tmp_path / "scene.pcapng").read_bytes())

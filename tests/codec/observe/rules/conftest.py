@@ -11,11 +11,11 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding, Moment
-from pcli.codec.observe.tracking import process_events
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.tracker import process_events
 
 TOPIC = "persistent://public/default/orders"
 SECOND = 1_000_000_000

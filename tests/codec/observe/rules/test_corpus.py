@@ -15,7 +15,7 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding
-from pcli.codec.observe.tracking import process_events
+from pcli.codec.observe.tracking.tracker import process_events
 from pcli.replay.sources.capture_sources import open_inputs
 
 TABLE = Path(__file__).parent / "corpus.tsv"

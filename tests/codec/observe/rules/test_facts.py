@@ -12,7 +12,6 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.rules import RULES, Moment
 from pcli.codec.observe.rules.finding import GROUPS
-from pcli.codec.observe.tracking import Tracker, process_events
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
 from pcli.codec.observe.tracking.records.connection_records import (
     CaptureRecord,
@@ -23,6 +22,7 @@ from pcli.codec.observe.tracking.records.connection_records import (
 )
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.tracker import Tracker, process_events
 
 RECORDS = {
     "consumer": ConsumerRecord, "subscription": SubscriptionRecord, "key": KeyRecord, "producer": ProducerRecord,

@@ -12,7 +12,7 @@ from scapy.utils import rdpcap, wrpcap
 
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
-from pcli.codec.observe.tracking import process_events
+from pcli.codec.observe.tracking.tracker import process_events
 from pcli.codec.proto import pb
 
 BROKER = 6650

@@ -11,7 +11,7 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import Finding
-from pcli.codec.observe.tracking import process_events
+from pcli.codec.observe.tracking.tracker import process_events
 from pcli.codec.proto import pb
 
 TROUBLED = [

@@ -21,9 +21,9 @@ from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.rules import Finding
 from pcli.codec.observe.statistics import Connections
-from pcli.codec.observe.tracking import process_events
 from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 from pcli.codec.observe.tracking.statistics.message_balance import balances
+from pcli.codec.observe.tracking.tracker import process_events
 from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows

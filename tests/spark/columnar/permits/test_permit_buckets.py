@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.capture import CapturedFrame, ReadOptions, Stream, read_capture
-from pcli.codec.observe.tracking import Tracker, process_events
+from pcli.codec.observe.tracking.tracker import Tracker, process_events
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.build import push_entry, push_frame
