@@ -1,7 +1,7 @@
 """The ids in a command's body by meaning, as the table of commands defines them.
 
 Rules of this file
-1. A missing value is None. An unsigned 64-bit number with all bits set is -1, because brokers send Java's -1 so.
+1. A missing value is None. An unsigned 64-bit number with all bits set is -1, which is how brokers send Java's -1.
 2. The values of a repeated field, or of a field of repeated messages (ADD_SUBSCRIPTION_TO_TXN), are a list.
 3. Message ids and errors have readers of their own: `MessageId.of` and `Facts.error`.
 """
@@ -9,7 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -29,7 +29,7 @@ KEY_FIELDS: Final = ("request_id", "session_id", "watch_id")
 """Values of ``paired_by`` that name the field with the key; ``order`` and ``sequence`` name none."""
 
 
-@cache
+@lru_cache(256)  # the numbers of unknown types are not bounded
 def id_readers(number: int) -> dict[str, Reader]:
     """Return the readers of a command type by meaning, and by the names in KEY_FIELDS; empty for an unknown type."""
     row = COMMANDS.get(number)

@@ -3,11 +3,11 @@
 Rules of this file
 1. The work for every frame is a few lookups in this module. Each command type has its own function for the rest; the
    functions for the most frequent commands do almost nothing.
-2. The connection from a proxy to the broker (proxied_connections.py) has a separate record of its end, checksums and
+2. The connection from a proxy to the broker (repeated_connections.py) has a separate record of its end, checksums and
    sizes. This record shows on which side of the proxy a fault occurred. Its requests repeat the requests of the
    client's connection and are not counted.
 3. The broker's own traffic has connection records but no exchange records.
-4. A connection with translated addresses (translated_connections.py) has a record, of which only the times and the
+4. A connection with translated addresses (repeated_connections.py) has a record, of which only the times and the
    numbers of frames are kept.
 """
 
