@@ -106,15 +106,17 @@ _WITH_ONE_ID: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, MESSAGE))
 
 def _is_complete(frame: ObservedFrame) -> bool:
     """Whether a command has its required fields, no unknown fields, and no invalid strings."""
-    data, body, number = frame.data, frame.body, frame.type
-    # the usual layout: the type and a body of less than 128 bytes
-    if data[10] != number << 3 | 2 or data[11] != frame.parts.command_end - 12 or not body.IsInitialized():
+    data, command, number = frame.data, frame.command, frame.type
+    if not command.IsInitialized() or not command.HasField(COMMANDS[number].field):  # type: ignore[arg-type]
         return False
-    if number == _FLOW:
-        return not len(UnknownFieldSet(body))
-    if number in _WITH_ONE_ID and not body.message_id.HasField("first_chunk_message_id"):  # faster than `_is_known`
-        return not len(UnknownFieldSet(body)) and not len(UnknownFieldSet(body.message_id))
-    return _is_known(body)
+    # the usual layout: the type and a body of less than 128 bytes
+    if number < 16 and data[10] == number << 3 | 2 and data[11] == frame.parts.command_end - 12:
+        body = frame.body
+        if number == _FLOW:
+            return not len(UnknownFieldSet(body))
+        if number in _WITH_ONE_ID and not body.message_id.HasField("first_chunk_message_id"):
+            return not len(UnknownFieldSet(body)) and not len(UnknownFieldSet(body.message_id))
+    return _is_known(command)
 
 
 def _is_known(message: Message) -> bool:

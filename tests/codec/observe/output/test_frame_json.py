@@ -10,7 +10,8 @@ from pcli.codec.observe import all_fields, find_field, flatten, problems_of, sho
 from pcli.codec.observe.fields.general_fields import _is_clean
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
-from pcli.codec.wire.commands import name_of
+from pcli.codec.wire.commands import COMMANDS, name_of
+from pcli.codec.wire.hot import push_varint
 from pcli.codec.wire.problems import Problem
 
 METADATA = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1763726400123)
@@ -247,6 +248,13 @@ def test_the_fast_check_for_problems_agrees_with_the_full_check(small):
                 clean += 1
                 assert facts.frame.problems == [], (name, facts.frame.number)
     assert clean > 500
+
+
+@pytest.mark.parametrize("number", COMMANDS)
+def test_a_command_without_its_body_is_not_clean(conversation, number):
+    data = frame_of(b"\x08" + push_varint(number))
+    facts = conversation.say(data, b"", 0, from_client=COMMANDS[number].client_may_send)
+    assert "required" in [one.kind for one in problems_of(facts)]
 
 
 @pytest.mark.parametrize("position", range(4, 60))
