@@ -6,22 +6,25 @@ from typing import Any, Final
 
 from pcli.codec.wire.hot import push_varint
 
-__all__ = ["last_whole_field", "without_truncated_field"]
+__all__ = ["MAX_DEPTH", "last_whole_field", "without_truncated_field"]
+
+MAX_DEPTH: Final = 100
+"""Maximum depth of nested messages, as in protobuf."""
 
 _SIZES: Final = {1: 8, 5: 4}
 """Sizes of fixed-size numbers by wire type."""
 
 
-def without_truncated_field(kind: Any, data: bytes) -> bytes:
+def without_truncated_field(kind: Any, data: bytes, depth: int = MAX_DEPTH) -> bytes:
     """Return the complete fields of a truncated message with this descriptor.
 
     A truncated nested message contains its own complete fields; any other truncated field is absent.
     """
     end, number, start, _ = last_whole_field(data)
     field = kind.fields_by_number.get(number)
-    if field is None or field.message_type is None:
+    if field is None or field.message_type is None or not depth:
         return data[:end]
-    inner = without_truncated_field(field.message_type, data[start:])
+    inner = without_truncated_field(field.message_type, data[start:], depth - 1)
     return b"".join((data[:end], push_varint(number << 3 | 2), push_varint(len(inner)), inner))
 
 
