@@ -125,7 +125,7 @@ def _number(message: Message, name: str) -> Any:
 
 
 def _message_id(place: pb.MessageIdData) -> str:
-    return str(MessageId.of(place)) if place.ByteSize() else "?"
+    return str(MessageId.of(place)) if place.IsInitialized() else "?"
 
 
 def _send(facts: Facts) -> str:

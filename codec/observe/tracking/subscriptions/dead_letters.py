@@ -59,7 +59,7 @@ def origins(facts: Facts) -> Iterator[tuple[str, Position, str]]:
 
 def _properties(facts: Facts, values: dict[str, Any]) -> Iterator[dict[str, str]]:
     for one in facts.batch or [{"properties": values.get("pulsar.metadata.properties", ())}]:
-        yield {pair["key"]: pair.get("value", "") for pair in one.get("properties", ())}
+        yield {pair.get("key", ""): pair.get("value", "") for pair in one.get("properties", ())}
 
 
 def _subscription(topic: TopicState, at: Position, name: str) -> SubscriptionState | None:
