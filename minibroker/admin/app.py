@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from html import escape
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -108,7 +108,7 @@ def _server(
                 dict(request.query_params),
                 media=media,
                 method=request.method,
-                url=str(request.url),
+                url=_url(request.scope),
                 headers=request.headers,
             )
             endpoint.check_numbers(call)
@@ -128,6 +128,12 @@ def _server(
         return _answer(value)
 
     return serve
+
+
+def _url(scope: Mapping[str, Any]) -> str:
+    """Return the URL of a request, with any bytes in its query; starlette decodes only queries in UTF-8."""
+    query = scope["query_string"].decode("latin-1")
+    return f"{scope.get('scheme', 'http')}://broker{scope['path']}?{query}"
 
 
 def _failure(broker: Broker, request: Request, error: Exception) -> Response:

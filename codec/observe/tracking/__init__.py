@@ -4,3 +4,5 @@
 - records: the data that rules and statistics read; statistics: the state with the field names of `topics stats`
 - message_timeline.py: the lifecycle of a message as steps; lifecycle_filter.py: which lifecycles `trace` prints
 """
+
+__all__: list[str] = []

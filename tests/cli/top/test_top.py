@@ -296,7 +296,7 @@ def test_rows_beyond_the_limit_are_counted(page):
 
 def test_a_broker_once(pcli, broker, produce, consume):
     produce("orders", "-m", "a")
-    consume("orders", "-s", "work", "-t", "Shared", "--from", "earliest", "-n", "1")
+    consume("orders", "-s", "work", "--subscription-type", "Shared", "--from", "earliest", "-n", "1")
     produce("orders", "-m", "d")
     ran = pcli("top", "--broker", broker.http_url, "--once")
     assert ran.code == 0
