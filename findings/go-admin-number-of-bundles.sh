@@ -16,13 +16,6 @@ need go
 start_broker
 mkdir "$work/program"
 cd "$work/program"
-cat > go.mod <<'GO'
-module finding
-
-go 1.24.0
-
-require github.com/apache/pulsar-client-go v0.19.0
-GO
 cat > main.go <<'GO'
 package main
 
@@ -51,7 +44,7 @@ func main() {
 	fmt.Println(outcome(admin.Namespaces().CreateNsWithNumBundles("public/bundles", 8)))
 }
 GO
-go mod tidy > log 2>&1 && CGO_ENABLED=0 go build -o program . >> log 2>&1 || { tail -n 5 log >&2; exit 2; }
+build_go github.com/apache/pulsar-client-go v0.19.0
 ./program "$ADMIN_URL" > output
 expect CreateNamespace created "$(sed -n 1p output)"
 expect CreateNsWithNumBundles 'code: 500, "nsPolicies.replication_clusters" is null' "$(sed -n 2p output)"

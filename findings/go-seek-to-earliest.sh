@@ -17,13 +17,6 @@ need go
 start_broker
 mkdir "$work/program"
 cd "$work/program"
-cat > go.mod <<'GO'
-module finding
-
-go 1.24.0
-
-require github.com/apache/pulsar-client-go v0.19.0
-GO
 cat > main.go <<'GO'
 package main
 
@@ -78,7 +71,7 @@ func main() {
 	fmt.Println("received", string(message.Payload()))
 }
 GO
-go mod tidy > log 2>&1 && CGO_ENABLED=0 go build -o program . >> log 2>&1 || { tail -n 5 log >&2; exit 2; }
+build_go github.com/apache/pulsar-client-go v0.19.0
 ./program "$SERVICE_URL" > output
 REFUSED='invalid partition index -1 expected a partition between [0-1]'
 expect "Seek(EarliestMessageID())" "$REFUSED" "$(sed -n 1p output)"

@@ -36,6 +36,12 @@ pom() {
     } > "$folder/pom.xml"
 }
 
+# build_go MODULE VERSION: build `program` from main.go in the current folder, with a module at a version.
+build_go() {
+    printf 'module finding\n\ngo 1.24.0\n\nrequire %s %s\n' "$1" "$2" > go.mod
+    go mod tidy > log 2>&1 && CGO_ENABLED=0 go build -o program . >> log 2>&1 || { tail -n 5 log >&2; exit 2; }
+}
+
 free_port() { python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 imported() {
