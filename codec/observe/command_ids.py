@@ -15,12 +15,13 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from pcli.codec.observe.observer_state import ObservedFrame
 from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 
-__all__ = ["KEY_FIELDS", "Reader", "id_readers", "number_reader"]
+__all__ = ["KEY_FIELDS", "Reader", "id_of", "id_readers", "number_reader"]
 
 Reader = Callable[[Any], Any]
 """A function from a body to the value, or None."""
@@ -39,6 +40,12 @@ def id_readers(number: int) -> dict[str, Reader]:
     assert body is not None
     paths = {name: name for name in KEY_FIELDS if name in body.fields_by_name} | row.ids
     return {meaning: _reader(body, path) for meaning, path in paths.items() if meaning not in ("message_id", "error")}
+
+
+def id_of(frame: ObservedFrame, meaning: str) -> Any:
+    """Return the value or values of a meaning in a command; None if absent."""
+    read = id_readers(frame.type).get(meaning)
+    return None if read is None else read(frame.body)
 
 
 def _reader(body: Descriptor, path: str) -> Reader:

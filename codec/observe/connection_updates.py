@@ -7,9 +7,9 @@ defined in COMMANDS.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from pcli.codec.observe.command_ids import KEY_FIELDS, id_readers
+from pcli.codec.observe.command_ids import KEY_FIELDS, id_of, id_readers
 from pcli.codec.observe.observer_state import Connection, Consumer, Facts, ObservedFrame, Producer, Request
 from pcli.codec.observe.request_pairing import find_request
 from pcli.codec.observe.system_topics import (
@@ -75,13 +75,13 @@ def request_of(facts: Facts, connection: Connection) -> Request | None:
     row = COMMANDS.get(frame.type)
     if row is None or not row.answers:
         return None
-    number = _id(frame, row.paired_by) if row.paired_by in KEY_FIELDS else -1
+    number = id_of(frame, row.paired_by) if row.paired_by in KEY_FIELDS else -1
     if number is None:
         return None
     request = Request(frame.number, frame.time_ns, row.number, connection.stream, number)
     request.peer, request.system = facts.peer, facts.system
     request.topic = _topics(frame)
-    request.subscription = _id(frame, "subscription") or ""
+    request.subscription = id_of(frame, "subscription") or ""
     return request
 
 
@@ -103,21 +103,15 @@ def apply_command(facts: Facts, connection: Connection, limit: int) -> EndedPeer
 def _named_peer(facts: Facts, connection: Connection) -> Producer | Consumer | None:
     readers = id_readers(facts.frame.type)
     if "producer_id" in readers:
-        return connection.producers.get(_id(facts.frame, "producer_id"))
+        return connection.producers.get(id_of(facts.frame, "producer_id"))
     if "consumer_id" in readers:
-        return connection.consumers.get(_id(facts.frame, "consumer_id"))
+        return connection.consumers.get(id_of(facts.frame, "consumer_id"))
     return None
-
-
-def _id(frame: ObservedFrame, meaning: str) -> Any:
-    """Return the value or values of a meaning in a command; None if absent."""
-    read = id_readers(frame.type).get(meaning)
-    return None if read is None else read(frame.body)
 
 
 def _topics(frame: ObservedFrame) -> str | list[str]:
     """Return the full name of the topic or topics of a command, empty if none; clients may send short names."""
-    found = _id(frame, "topic")
+    found = id_of(frame, "topic")
     if not found:
         return ""
     return full_name(found) if isinstance(found, str) else [full_name(topic) for topic in found]

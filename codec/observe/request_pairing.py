@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from pcli.codec.observe.command_ids import id_readers
+from pcli.codec.observe.command_ids import id_of
 from pcli.codec.observe.observer_state import Connection, ObservedFrame, Producer, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import SEND
@@ -55,7 +55,6 @@ _BY_ORDER: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 }
 """The queues of requests without ids that each response can close."""
 
-_NONE: Final = -2  # no id; -1 is a valid id on the wire
 _HANDSHAKE: Final = BY_NAME["CONNECT"].answers
 
 
@@ -82,9 +81,7 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
 def find_request(connection: Connection, frame: ObservedFrame) -> Request | None:
     """Close and return the request that a frame answers, or None."""
     row = COMMANDS[frame.type]
-    asker, body, readers = not frame.from_client, frame.body, id_readers(frame.type)
-    read = readers.get("request_id")
-    request_id = _NONE if read is None or (value := read(body)) is None else value
+    asker, request_id = not frame.from_client, id_of(frame, "request_id")
     keys = [(asker, group, request_id) for group in _GROUPS[row.name]]
     found = [key for key in keys if key in connection.requests and row.name in _ACCEPTS[connection.requests[key].type]]
     if found:
@@ -93,8 +90,7 @@ def find_request(connection: Connection, frame: ObservedFrame) -> Request | None
     if waiting is not None and row.name in _ACCEPTS[waiting.type]:
         return connection.waiting.pop((asker, request_id))
     for kind in _BY_KEY[row.name]:
-        read = readers.get(COMMANDS[kind].paired_by)
-        request = connection.keyed.pop((asker, kind, read(body)), None) if read is not None else None
+        request = connection.keyed.pop((asker, kind, id_of(frame, COMMANDS[kind].paired_by)), None)
         if request is not None:
             return request
     return _oldest(connection, asker, row.name)

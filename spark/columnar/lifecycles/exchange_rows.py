@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Stream
-from pcli.codec.observe.command_ids import id_readers
+from pcli.codec.observe.command_ids import id_of
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.observer_state import Facts, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
@@ -61,9 +61,9 @@ class _Pairing:
         observed = self._observer.see(frame)
         row = COMMANDS.get(frame.type)
         if row is not None and row.answers:
-            readers = id_readers(frame.type)
-            read = readers.get("producer_id") or readers.get("consumer_id")
-            self._asked[frame.number] = frame.from_client, None if read is None else read(frame.body)
+            producer_id = id_of(frame, "producer_id")
+            owner = id_of(frame, "consumer_id") if producer_id is None else producer_id
+            self._asked[frame.number] = frame.from_client, owner
         request = observed.request
         if request is not None and request.number not in self._rows:
             self._rows[request.number] = self._row(request, observed)

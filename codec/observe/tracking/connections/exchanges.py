@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pcli.codec.observe.command_ids import id_readers
+from pcli.codec.observe.command_ids import id_of
 from pcli.codec.observe.observer_state import Facts, ObservedFrame, Request
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
@@ -248,8 +248,7 @@ def _open_sends(connection: ConnectionState) -> Iterator[tuple[int, int]]:
 
 def _request_id(frame: ObservedFrame) -> int:
     """Return a request id, or -1 if the frame has none or does not respond to a request."""
-    read = id_readers(frame.type).get("request_id")
-    value = read(frame.body) if read is not None else None
+    value = id_of(frame, "request_id")
     return -1 if value is None else signed(value)
 
 

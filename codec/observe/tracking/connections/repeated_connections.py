@@ -31,9 +31,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import Stream
 from pcli.codec.observe.observer_state import Facts, ObservedFrame
-from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
+from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, ConnectionRecord
+from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["Leg", "RepeatDetector", "RepeatedConnections", "may_be_copies", "possible_copies"]
@@ -114,7 +116,8 @@ class RepeatDetector:
 
     def __init__(self) -> None:
         self._connections = RepeatedConnections()
-        self._legs: dict[int, Leg] = {}
+        self._legs: BoundedDict[int, Leg] = BoundedDict(MAX_CONNECTIONS)
+        """Legs by stream; the most recently active leg is last."""
         self._stream: object = None
         self._leg = Leg(ConnectionRecord(-1, ("", 0), ("", 0)))
 
@@ -132,7 +135,7 @@ class RepeatDetector:
         if leg.is_new and not leg.repeats:
             self._connections.add(leg, frame)
         if frame.type == _CONNECT:
-            leg.record.proxy_to_broker_url = frame.command.connect.proxy_to_broker_url
+            leg.record.proxy_to_broker_url = as_text(frame.command.connect.proxy_to_broker_url)
             self._connections.connect(leg, facts)
         elif leg.after_connect:
             if frame.type == _CONNECTED:
@@ -151,6 +154,7 @@ class RepeatDetector:
             record.first_ns = frame.time_ns
             leg = self._legs[stream.number] = Leg(record)
             self._connections.begin(leg, frame)
+        self._legs.move_to_end(stream.number)
         self._leg = leg
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pcli.codec.capture import Packet, PcapngWriter, ReadOptions, read_capture, read_packets
 from pcli.codec.capture.frames import Stream
-from pcli.codec.observe.tracking.connections.repeated_connections import may_be_copies, possible_copies
+from pcli.codec.observe.tracking.connections import repeated_connections
+from pcli.codec.observe.tracking.connections.repeated_connections import RepeatDetector, may_be_copies, possible_copies
 from pcli.codec.observe.tracking.tracker import Tracker, process_events
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
@@ -166,3 +167,24 @@ def test_possible_copies_are_all_pairs_whose_numbers_agree(values: Any) -> None:
     streams = [stream(number, (one, two), midstream=late) for number, (one, two, late) in enumerate(values)]
     pairs = {(a.number, b.number) for a in streams for b in streams if a.number < b.number and may_be_copies(a, b)}
     assert set(possible_copies(streams)) == pairs
+
+
+def test_a_url_of_a_proxied_broker_that_is_not_text(conversation: Any) -> None:
+    """protobuf returns the URL as bytes."""
+    detector = RepeatDetector()
+    connect = pb.CommandConnect(client_version="a client", proxy_to_broker_url="pulsar://10.0.0.7:6650")
+    data = push_frame(connect).replace(b"10.0.0.7", b"10.0.0.\xff")
+    detector.see(conversation.say(data, b"", 0, from_client=True))
+    other = pb.CommandConnect(client_version="another client")
+    facts = conversation.say(other, b"", 1, from_client=True)
+    facts.frame.stream.server = ("10.0.0.3", 6650)
+    detector.see(facts)
+    assert not detector.repeats
+
+
+def test_the_legs_of_a_detector_are_bounded(conversation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_connections, "MAX_CONNECTIONS", 10)
+    detector = RepeatDetector()
+    for stream in range(50):
+        detector.see(conversation.say(pb.CommandPing(), b"", stream, from_client=True))
+    assert len(detector._legs) == 10
