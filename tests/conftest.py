@@ -116,6 +116,12 @@ def captures() -> Path:
 
 
 @pytest.fixture(scope="session")
+def captures_5() -> Path:
+    """Captures of clients of Pulsar 5, with truth files."""
+    return _shared("captures-5")
+
+
+@pytest.fixture(scope="session")
 def reports() -> Path:
     """Captures of real reports, and of programs with default settings."""
     return _shared("third-look")

@@ -10,7 +10,15 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from pcli.codec.observe.command_ids import KEY_FIELDS, id_of, id_readers
-from pcli.codec.observe.observer_state import Connection, Consumer, Facts, ObservedFrame, Producer, Request
+from pcli.codec.observe.observer_state import (
+    Connection,
+    Consumer,
+    Facts,
+    LayoutUpdate,
+    ObservedFrame,
+    Producer,
+    Request,
+)
 from pcli.codec.observe.request_pairing import find_request
 from pcli.codec.observe.system_topics import (
     COORDINATOR_COMMANDS,
@@ -21,6 +29,7 @@ from pcli.codec.observe.system_topics import (
 )
 from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
+from pcli.codec.scalable.layout import Layout
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.topic_name import full_name
 
@@ -175,8 +184,26 @@ def _consumer(subscribe: pb.CommandSubscribe | pb.CommandScalableTopicSubscribe,
     return Consumer(subscribe.consumer_id, topic, subscription, name, kind, system=system)
 
 
-def _assignment(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
-    facts.peer = connection.scalable.get(facts.frame.command.scalableTopicAssignmentUpdate.consumer_id)
+def _scalable_consumer(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
+    facts.peer = connection.scalable.get(id_of(facts.frame, "consumer_id"))
+    return NO_ENDED_PEERS
+
+
+def _layout(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
+    update = facts.frame.command.scalableTopicUpdate
+    if update.HasField("dag"):
+        older = connection.layouts.pop(update.session_id, None)
+        topic = full_name(as_text(update.resolved_topic_name)) or (older.topic if older is not None else "")
+        before = older.after if older is not None else None
+        if len(connection.layouts) >= limit:
+            del connection.layouts[next(iter(connection.layouts))]
+        facts.layout = connection.layouts[update.session_id] = LayoutUpdate(topic, before, Layout.of(update.dag))
+    return NO_ENDED_PEERS
+
+
+def _layout_session(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
+    """Drop the layout of a session that ends, or of an earlier session with the id of a new session."""
+    facts.layout = connection.layouts.pop(id_of(facts.frame, "session_id"), None)
     return NO_ENDED_PEERS
 
 
@@ -239,7 +266,9 @@ def _migrated(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     return NO_ENDED_PEERS
 
 
-_ENDS: Final = frozenset(BY_NAME[name].number for name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "UNSUBSCRIBE"))
+_ENDS: Final = frozenset(
+    BY_NAME[name].number for name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "UNSUBSCRIBE", "SCALABLE_TOPIC_UNSUBSCRIBE")
+)
 _BEGINNINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"))
 
 _STEPS: Final[dict[str, Callable[[Facts, Connection, int], EndedPeers]]] = {
@@ -250,8 +279,12 @@ _STEPS: Final[dict[str, Callable[[Facts, Connection, int], EndedPeers]]] = {
     "ERROR": _error,
     "PRODUCER": _producer,
     "PRODUCER_SUCCESS": _producer_success,
-    "SCALABLE_TOPIC_ASSIGNMENT_UPDATE": _assignment,
+    "SCALABLE_TOPIC_ASSIGNMENT_UPDATE": _scalable_consumer,
+    "SCALABLE_TOPIC_CLOSE": _layout_session,
+    "SCALABLE_TOPIC_LOOKUP": _layout_session,
     "SCALABLE_TOPIC_SUBSCRIBE": _scalable_subscribe,
+    "SCALABLE_TOPIC_UNSUBSCRIBE": _scalable_consumer,
+    "SCALABLE_TOPIC_UPDATE": _layout,
     "SUBSCRIBE": _subscribe,
     "SUCCESS": _success,
     "TOPIC_MIGRATED": _migrated,

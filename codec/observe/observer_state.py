@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -17,6 +17,7 @@ from pcli.codec.observe.decoding.decode_plans import command_plan, part_plan
 from pcli.codec.observe.decoding.message_decoder import walk
 from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.proto import pb
+from pcli.codec.scalable.layout import Layout
 from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.frame import Parts
 from pcli.codec.wire.problems import Problem
@@ -28,6 +29,7 @@ __all__ = [
     "Connection",
     "Consumer",
     "Facts",
+    "LayoutUpdate",
     "ObservedFrame",
     "Opener",
     "Producer",
@@ -219,6 +221,16 @@ class Request:
         self.system = False
 
 
+class LayoutUpdate(NamedTuple):
+    """The layout in a SCALABLE_TOPIC_UPDATE and the layout that its session had before."""
+
+    topic: str
+    """The scalable topic, or the classic topic that the session looked up."""
+    before: Layout | None
+    """The earlier layout; None if the update is the first of its session in the capture."""
+    after: Layout
+
+
 class Connection:
     """A TCP connection with its open requests."""
 
@@ -226,6 +238,7 @@ class Connection:
         "connected",
         "consumers",
         "keyed",
+        "layouts",
         "ordered",
         "producers",
         "requests",
@@ -246,6 +259,8 @@ class Connection:
         self.consumers: dict[int, Consumer] = {}
         self.scalable: dict[int, Consumer] = {}
         """Consumers at the controller of a scalable topic. They have a separate id space."""
+        self.layouts: dict[int, LayoutUpdate] = {}
+        """The last layout of each session of a scalable topic, by session id."""
         self.requests: dict[tuple[bool, str, int], Request] = {}
         """Open requests by direction (True: from the client), name of the first possible response, and request id."""
         self.keyed: dict[tuple[bool, int, int], Request] = {}
@@ -264,6 +279,7 @@ class Facts:
         "answer_number",
         "frame",
         "latency_ns",
+        "layout",
         "opener",
         "peer",
         "request",
@@ -276,6 +292,8 @@ class Facts:
         self.opener = opener
         self.peer: Producer | Consumer | None = None
         """The producer or consumer of the frame."""
+        self.layout: LayoutUpdate | None = None
+        """The layout in a SCALABLE_TOPIC_UPDATE, or the last layout of the session that a SCALABLE_TOPIC_CLOSE ends."""
         self.request: Request | None = None
         """The request that this frame answers; None for receipts, because their producer is the peer."""
         self.request_number = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pcli.codec.scalable.segment_name import SegmentName
+
 __all__ = ["epoch_text", "latency_text", "printable", "short_topic", "size_text"]
 
 _DEFAULT_NAMESPACE: Final = "persistent://public/default/"
@@ -22,10 +24,15 @@ def printable(value: Any) -> str:
 
 
 def short_topic(topic: Any) -> str:
-    """Return a topic without a leading ``persistent://public/default/`` or ``persistent://``."""
+    """Return a topic without a leading ``persistent://public/default/`` or ``persistent://``.
+
+    The name of a segment is ``orders/0000-7fff-0``: no other topic has a short form like it.
+    """
     if isinstance(topic, list):
         return ", ".join(map(short_topic, topic))
     text = printable(topic)
+    if text.startswith("segment://") and SegmentName.parse(text) is not None:
+        return text.removeprefix("segment://").removeprefix("public/default/")
     return text.removeprefix(_DEFAULT_NAMESPACE).removeprefix("persistent://")
 
 

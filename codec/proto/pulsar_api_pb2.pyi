@@ -926,8 +926,11 @@ class KeySharedMeta(_message.Message):
     KEYSHAREDMODE_FIELD_NUMBER: _builtins.int
     HASHRANGES_FIELD_NUMBER: _builtins.int
     ALLOWOUTOFORDERDELIVERY_FIELD_NUMBER: _builtins.int
+    ENTRY_BUCKET_DISPATCH_FIELD_NUMBER: _builtins.int
     keySharedMode: Global___KeySharedMode.ValueType
     allowOutOfOrderDelivery: _builtins.bool
+    entry_bucket_dispatch: _builtins.bool
+    """the ranges are the entry buckets of a segment"""
     @_builtins.property
     def hashRanges(self) -> _containers.RepeatedCompositeFieldContainer[Global___IntRange]:
         """STICKY only"""
@@ -938,10 +941,11 @@ class KeySharedMeta(_message.Message):
         keySharedMode: Global___KeySharedMode.ValueType | None = ...,
         hashRanges: _abc.Iterable[Global___IntRange] | None = ...,
         allowOutOfOrderDelivery: _builtins.bool | None = ...,
+        entry_bucket_dispatch: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allowOutOfOrderDelivery", b"allowOutOfOrderDelivery", "keySharedMode", b"keySharedMode"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allowOutOfOrderDelivery", b"allowOutOfOrderDelivery", "entry_bucket_dispatch", b"entry_bucket_dispatch", "keySharedMode", b"keySharedMode"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowOutOfOrderDelivery", b"allowOutOfOrderDelivery", "hashRanges", b"hashRanges", "keySharedMode", b"keySharedMode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowOutOfOrderDelivery", b"allowOutOfOrderDelivery", "entry_bucket_dispatch", b"entry_bucket_dispatch", "hashRanges", b"hashRanges", "keySharedMode", b"keySharedMode"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2668,6 +2672,30 @@ class CommandScalableTopicAssignmentUpdate(_message.Message):
 Global___CommandScalableTopicAssignmentUpdate: _TypeAlias = CommandScalableTopicAssignmentUpdate  # noqa: Y015
 
 @_typing.final
+class CommandScalableTopicUnsubscribe(_message.Message):
+    """Ends the registration of a consumer with the controller. The cursors of its segments remain."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CONSUMER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    consumer_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+        consumer_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "request_id", b"request_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicUnsubscribe: _TypeAlias = CommandScalableTopicUnsubscribe  # noqa: Y015
+
+@_typing.final
 class CommandWatchScalableTopics(_message.Message):
     """Lists the scalable topics of a namespace and requests notification of changes."""
 
@@ -3613,6 +3641,7 @@ class BaseCommand(_message.Message):
         WATCH_TC_ASSIGNMENTS: BaseCommand._Type.ValueType  # 79
         WATCH_TC_ASSIGNMENTS_UPDATE: BaseCommand._Type.ValueType  # 80
         WATCH_TC_ASSIGNMENTS_CLOSE: BaseCommand._Type.ValueType  # 81
+        SCALABLE_TOPIC_UNSUBSCRIBE: BaseCommand._Type.ValueType  # 82
 
     class Type(_Type, metaclass=_TypeEnumTypeWrapper):
         """The command types. Their numbers are those of the fields in BaseCommand."""
@@ -3687,6 +3716,7 @@ class BaseCommand(_message.Message):
     WATCH_TC_ASSIGNMENTS: BaseCommand.Type.ValueType  # 79
     WATCH_TC_ASSIGNMENTS_UPDATE: BaseCommand.Type.ValueType  # 80
     WATCH_TC_ASSIGNMENTS_CLOSE: BaseCommand.Type.ValueType  # 81
+    SCALABLE_TOPIC_UNSUBSCRIBE: BaseCommand.Type.ValueType  # 82
 
     TYPE_FIELD_NUMBER: _builtins.int
     CONNECT_FIELD_NUMBER: _builtins.int
@@ -3759,6 +3789,7 @@ class BaseCommand(_message.Message):
     WATCHTCASSIGNMENTS_FIELD_NUMBER: _builtins.int
     WATCHTCASSIGNMENTSUPDATE_FIELD_NUMBER: _builtins.int
     WATCHTCASSIGNMENTSCLOSE_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICUNSUBSCRIBE_FIELD_NUMBER: _builtins.int
     type: Global___BaseCommand.Type.ValueType
     @_builtins.property
     def connect(self) -> Global___CommandConnect: ...
@@ -3900,6 +3931,8 @@ class BaseCommand(_message.Message):
     def watchTcAssignmentsUpdate(self) -> Global___CommandWatchTcAssignmentsUpdate: ...
     @_builtins.property
     def watchTcAssignmentsClose(self) -> Global___CommandWatchTcAssignmentsClose: ...
+    @_builtins.property
+    def scalableTopicUnsubscribe(self) -> Global___CommandScalableTopicUnsubscribe: ...
     def __init__(
         self,
         *,
@@ -3974,10 +4007,11 @@ class BaseCommand(_message.Message):
         watchTcAssignments: Global___CommandWatchTcAssignments | None = ...,
         watchTcAssignmentsUpdate: Global___CommandWatchTcAssignmentsUpdate | None = ...,
         watchTcAssignmentsClose: Global___CommandWatchTcAssignmentsClose | None = ...,
+        scalableTopicUnsubscribe: Global___CommandScalableTopicUnsubscribe | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "scalableTopicAssignmentUpdate", b"scalableTopicAssignmentUpdate", "scalableTopicClose", b"scalableTopicClose", "scalableTopicLookup", b"scalableTopicLookup", "scalableTopicSubscribe", b"scalableTopicSubscribe", "scalableTopicSubscribeResponse", b"scalableTopicSubscribeResponse", "scalableTopicUpdate", b"scalableTopicUpdate", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchScalableTopics", b"watchScalableTopics", "watchScalableTopicsClose", b"watchScalableTopicsClose", "watchScalableTopicsUpdate", b"watchScalableTopicsUpdate", "watchTcAssignments", b"watchTcAssignments", "watchTcAssignmentsClose", b"watchTcAssignmentsClose", "watchTcAssignmentsUpdate", b"watchTcAssignmentsUpdate", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "scalableTopicAssignmentUpdate", b"scalableTopicAssignmentUpdate", "scalableTopicClose", b"scalableTopicClose", "scalableTopicLookup", b"scalableTopicLookup", "scalableTopicSubscribe", b"scalableTopicSubscribe", "scalableTopicSubscribeResponse", b"scalableTopicSubscribeResponse", "scalableTopicUnsubscribe", b"scalableTopicUnsubscribe", "scalableTopicUpdate", b"scalableTopicUpdate", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchScalableTopics", b"watchScalableTopics", "watchScalableTopicsClose", b"watchScalableTopicsClose", "watchScalableTopicsUpdate", b"watchScalableTopicsUpdate", "watchTcAssignments", b"watchTcAssignments", "watchTcAssignmentsClose", b"watchTcAssignmentsClose", "watchTcAssignmentsUpdate", b"watchTcAssignmentsUpdate", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "scalableTopicAssignmentUpdate", b"scalableTopicAssignmentUpdate", "scalableTopicClose", b"scalableTopicClose", "scalableTopicLookup", b"scalableTopicLookup", "scalableTopicSubscribe", b"scalableTopicSubscribe", "scalableTopicSubscribeResponse", b"scalableTopicSubscribeResponse", "scalableTopicUpdate", b"scalableTopicUpdate", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchScalableTopics", b"watchScalableTopics", "watchScalableTopicsClose", b"watchScalableTopicsClose", "watchScalableTopicsUpdate", b"watchScalableTopicsUpdate", "watchTcAssignments", b"watchTcAssignments", "watchTcAssignmentsClose", b"watchTcAssignmentsClose", "watchTcAssignmentsUpdate", b"watchTcAssignmentsUpdate", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "scalableTopicAssignmentUpdate", b"scalableTopicAssignmentUpdate", "scalableTopicClose", b"scalableTopicClose", "scalableTopicLookup", b"scalableTopicLookup", "scalableTopicSubscribe", b"scalableTopicSubscribe", "scalableTopicSubscribeResponse", b"scalableTopicSubscribeResponse", "scalableTopicUnsubscribe", b"scalableTopicUnsubscribe", "scalableTopicUpdate", b"scalableTopicUpdate", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchScalableTopics", b"watchScalableTopics", "watchScalableTopicsClose", b"watchScalableTopicsClose", "watchScalableTopicsUpdate", b"watchScalableTopicsUpdate", "watchTcAssignments", b"watchTcAssignments", "watchTcAssignmentsClose", b"watchTcAssignmentsClose", "watchTcAssignmentsUpdate", b"watchTcAssignmentsUpdate", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -125,6 +125,7 @@ _TABLE: Final = """
 79 WATCH_TC_ASSIGNMENTS | watchTcAssignments | client | | WATCH_TC_ASSIGNMENTS_UPDATE | watch_id | 21 | supports_tc_metadata_discovery
 80 WATCH_TC_ASSIGNMENTS_UPDATE | watchTcAssignmentsUpdate | broker | error | | | 21 | supports_tc_metadata_discovery
 81 WATCH_TC_ASSIGNMENTS_CLOSE | watchTcAssignmentsClose | client | | | | 21 | supports_tc_metadata_discovery
+82 SCALABLE_TOPIC_UNSUBSCRIBE | scalableTopicUnsubscribe | client | request_id consumer_id | SUCCESS ERROR | request_id | 21 | supports_scalable_topics
 """  # noqa: E501  (a table reads best with a row on a line)
 
 

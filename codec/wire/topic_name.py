@@ -21,6 +21,8 @@ DOMAINS: Final = ("persistent", "non-persistent", "topic", "segment")
 
 _PARTITION: Final = "-partition-"
 
+_SHORT_SEGMENT: Final = re.compile(r"([^/:]+/[^/:]+/)?([^/:]+/[0-9a-f]{4}-[0-9a-f]{4}-[0-9]+)")
+
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 # Characters allowed in tenants, clusters and namespaces (class NamedEntity).
@@ -122,7 +124,13 @@ def split_partition(local: str) -> tuple[str, int]:
 
 @lru_cache(4096)
 def full_name(name: str) -> str:
-    """Return the full name of a topic that a client sent in any form; unchanged if the name is empty or invalid."""
+    """Return the full name of a topic in any form that clients send or pcli prints; an invalid name is unchanged.
+
+    The short form of a segment is ``orders/0000-7fff-0``, with or without ``tenant/namespace/`` before it.
+    """
+    segment = _SHORT_SEGMENT.fullmatch(name)
+    if segment is not None:
+        return f"segment://{segment[1] or 'public/default/'}{segment[2]}"
     try:
         return str(TopicName.parse(name)) if name else ""
     except LocalError:

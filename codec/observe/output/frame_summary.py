@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.text_format import printable, short_topic, size_text
 from pcli.codec.proto import pb
+from pcli.codec.scalable.layout import changes, contradictions
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import MessageId, signed
@@ -211,6 +212,8 @@ def _subscribe(facts: Facts) -> str:
     if shared:
         ranges = " ".join(f"{part.get('start')}–{part.get('end')}" for part in shared.get("hashRanges", ()))
         out += f"  {shared.get('keySharedMode', '')} {ranges}".rstrip()
+        if shared.get("entry_bucket_dispatch"):
+            out += "  by entry bucket"
     return out + _schema(subscribe)
 
 
@@ -362,6 +365,97 @@ def _item(name: str, value: Any) -> str:
     return short_topic(value) if isinstance(value, str) else str(value)
 
 
+def _scalable(topic: Any) -> str:
+    """Return a scalable topic without its domain and the default namespace, or another topic in short form."""
+    return short_topic(topic).removeprefix("topic://").removeprefix("public/default/")
+
+
+def _layout_lookup(facts: Facts) -> str:
+    values = _body(facts)
+    existing = "  only if it exists" if values.get("create_if_missing") is False else ""
+    return f"{_scalable(full_name(values.get('topic', '?')))}  session {values.get('session_id', '?')}{existing}"
+
+
+def _layout_close(facts: Facts) -> str:
+    topic = f"{_scalable(facts.layout.topic)}  " if facts.layout is not None else ""
+    return f"{topic}session {_body(facts).get('session_id', '?')}"
+
+
+def _layout_update(facts: Facts) -> str:
+    """Describe a layout: epoch, numbers of segments, and the changes since the last layout of the session."""
+    update = facts.layout
+    if update is None:
+        topic = facts.request.topic if facts.request is not None else ""
+        return f"{_scalable(topic)}  {_error(_body(facts))}".strip()
+    topic, before, after = update
+    out = f"{_scalable(topic)}  epoch {after.epoch}"
+    if before is not None and before.epoch == after.epoch:
+        out += " again"
+    elif before is not None and before.epoch > after.epoch:
+        out += f" after epoch {before.epoch}"
+    counts = [f"{len(ids)} {kind}" for ids, kind in ((after.active, "active"), (after.sealed, "sealed")) if ids]
+    news = [str(change) for change in changes(before, after)] if before is not None else []
+    if before is not None and after.controller != before.controller:
+        news.append(f"controller {printable(after.controller) or 'lost'}")
+    news += contradictions(after)
+    told = f"  ({'; '.join(news)})" if news else ""
+    return f"{out}  {', '.join(counts) or 'no segments'}{told}"
+
+
+def _assignment(facts: Facts) -> str:
+    """Describe the segments that a consumer receives from the controller."""
+    values, peer = _body(facts), facts.peer
+    name = f"consumer #{values['consumer_id']}" if "consumer_id" in values else ""
+    if isinstance(peer, Consumer) and peer.topic:
+        name = f"{_scalable(peer.topic)}/{printable(peer.subscription)} ({printable(peer.name)})"
+    if "assignment" not in values:
+        return f"{name}  {_error(values) if 'error' in values else ''}".strip()
+    assigned = values["assignment"].get("segments", [])
+    shown = ", ".join(map(_assigned_segment, assigned[:_SHOWN]))
+    more = f" and {len(assigned) - _SHOWN} more" if len(assigned) > _SHOWN else ""
+    segments = f"segment{'s' if len(assigned) > 1 else ''} {shown}{more}" if assigned else "no segments"
+    return f"{name}  epoch {values['assignment'].get('layout_epoch', '?')}  {segments}".strip()
+
+
+def _assigned_segment(segment: Values) -> str:
+    buckets = segment.get("bucket_ranges")
+    return f"{segment.get('segment_id', '?')}{f' (shared, {len(buckets)} buckets)' if buckets else ''}"
+
+
+def _scalable_consumer(facts: Facts) -> str:
+    values, peer = _body(facts), facts.peer
+    if not isinstance(peer, Consumer):
+        return f"consumer #{values.get('consumer_id', '?')}"
+    kind = f"  {values['consumer_type']}" if "consumer_type" in values else ""
+    return f"{_scalable(peer.topic)}/{printable(peer.subscription)} ({printable(peer.name)}){kind}"
+
+
+def _topic_list(facts: Facts) -> str:
+    """Describe the scalable topics of a namespace: all of them, or those that were created and deleted."""
+    values = _body(facts)
+    if "error" in values:
+        return _error(values)
+    listed, diff = values.get("snapshot", {}).get("topics", []), values.get("diff", {})
+    parts = [f"{len(listed)} topics{_names(listed)}"] if "snapshot" in values else []
+    parts += [f"{kind}{_names(diff[kind])}" for kind in ("added", "removed") if diff.get(kind)]
+    return "  ".join(parts)
+
+
+def _names(topics: list[str]) -> str:
+    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
+    return f": {', '.join(map(_scalable, topics[:_SHOWN]))}{more}" if topics else ""
+
+
+def _coordinators(facts: Facts) -> str:
+    """Describe the brokers of the transaction coordinators."""
+    values = _body(facts)
+    if "error" in values:
+        return _error(values)
+    snapshot = values.get("snapshot", {})
+    urls = {one.get("broker_service_url", "") for one in snapshot.get("assignments", [])}
+    return f"{snapshot.get('parallelism', '?')} coordinators  {' '.join(sorted(map(printable, urls)))}".rstrip()
+
+
 _BY_TYPE: Final[dict[str, Callable[[Facts], str]]] = {
     **{answer: _answer for row in COMMANDS.values() for answer in row.answers},
     "CONNECT": _connect,
@@ -389,5 +483,14 @@ _BY_TYPE: Final[dict[str, Callable[[Facts], str]]] = {
     "GET_LAST_MESSAGE_ID": _of_consumer,
     "ACTIVE_CONSUMER_CHANGE": _of_consumer,
     "CONSUMER_STATS": _of_consumer,
+    "SCALABLE_TOPIC_LOOKUP": _layout_lookup,
+    "SCALABLE_TOPIC_UPDATE": _layout_update,
+    "SCALABLE_TOPIC_CLOSE": _layout_close,
+    "SCALABLE_TOPIC_SUBSCRIBE": _scalable_consumer,
+    "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE": _assignment,
+    "SCALABLE_TOPIC_ASSIGNMENT_UPDATE": _assignment,
+    "SCALABLE_TOPIC_UNSUBSCRIBE": _scalable_consumer,
+    "WATCH_SCALABLE_TOPICS_UPDATE": _topic_list,
+    "WATCH_TC_ASSIGNMENTS_UPDATE": _coordinators,
 }
 _DESCRIBERS: Final = {BY_NAME[name].number: describer for name, describer in _BY_TYPE.items()}

@@ -104,3 +104,16 @@ def test_percent_encoding_round_trips(local):
 @pytest.mark.parametrize("name", ["", "a/b", "a/b/c/d", "://", "persistent://a", "other://a/b/c"])
 def test_invalid_names_are_unchanged(name):
     assert full_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("orders/0000-7fff-0", "segment://public/default/orders/0000-7fff-0"),
+        ("shop/eu/orders/0000-7fff-0", "segment://shop/eu/orders/0000-7fff-0"),
+        ("shop/eu/0000-7fff-0", "persistent://shop/eu/0000-7fff-0"),
+        ("segment://shop/eu/orders/0000-7fff-0", "segment://shop/eu/orders/0000-7fff-0"),
+    ],
+)
+def test_the_short_form_of_a_segment(name, full):
+    assert full_name(name) == full

@@ -29,6 +29,10 @@ def test_latencies(nanoseconds, text):
         ("persistent://public/default/orders", "orders"),
         ("persistent://shop/eu/orders", "shop/eu/orders"),
         ("non-persistent://public/default/orders", "non-persistent://public/default/orders"),
+        ("segment://public/default/orders/0000-7fff-0", "orders/0000-7fff-0"),
+        ("segment://shop/eu/orders/0000-7fff-0", "shop/eu/orders/0000-7fff-0"),
+        ("segment://public/default/orders/first", "segment://public/default/orders/first"),
+        ("topic://public/default/orders", "topic://public/default/orders"),
         ("a\x1b[31mb\nc", "a\\x1b[31mb\\nc"),
     ],
 )
@@ -116,3 +120,112 @@ def test_errors(conversation):
     assert describe(conversation.broker(error)) == (
         "to SUBSCRIBE  orders/billing  ConsumerBusy: Exclusive consumer is already connected"
     )
+
+
+SCALABLE = "topic://public/default/orders"
+
+
+def segment(number, start, end, *, sealed=False, parents=(), children=()):
+    return pb.SegmentInfoProto(
+        segment_id=number, hash_start=start, hash_end=end, state=pb.SEALED if sealed else pb.ACTIVE, parent_ids=parents,
+        child_ids=children, created_at_epoch=0, created_at_ms=1,
+    )  # fmt: skip
+
+
+def update(*segments, session=1, epoch=0, **fields):
+    dag = pb.ScalableTopicDAG(epoch=epoch, segments=segments, **fields)
+    return pb.CommandScalableTopicUpdate(session_id=session, dag=dag, resolved_topic_name=SCALABLE)
+
+
+WHOLE = segment(0, 0, 65535)
+HALVES = (
+    segment(0, 0, 65535, sealed=True, children=(1, 2)),
+    segment(1, 0, 32767, parents=(0,)),
+    segment(2, 32768, 65535, parents=(0,)),
+)
+
+
+def test_the_layouts_of_a_session(conversation):
+    lookup = conversation.client(pb.CommandScalableTopicLookup(session_id=1, topic=SCALABLE, create_if_missing=False))
+    assert describe(lookup) == "orders  session 1  only if it exists"
+    assert describe(conversation.broker(update(WHOLE))) == "orders  epoch 0  1 active"
+    elected = conversation.broker(update(WHOLE, controller_broker_url="pulsar://b:6650"))
+    assert describe(elected) == "orders  epoch 0 again  1 active  (controller pulsar://b:6650)"
+    split = update(*HALVES, epoch=1, controller_broker_url="pulsar://b:6650")
+    assert describe(conversation.broker(split)) == "orders  epoch 1  2 active, 1 sealed  (split 0 → 1, 2)"
+    assert describe(conversation.broker(split)) == "orders  epoch 1 again  2 active, 1 sealed"
+    assert describe(conversation.client(pb.CommandScalableTopicClose(session_id=1))) == "orders  session 1"
+
+
+def test_a_session_that_the_capture_does_not_begin(conversation):
+    assert describe(conversation.client(pb.CommandScalableTopicClose(session_id=4))) == "session 4"
+    assert describe(conversation.broker(update(*HALVES, session=5, epoch=1))) == "orders  epoch 1  2 active, 1 sealed"
+
+
+def test_a_session_of_a_topic_that_does_not_exist(conversation):
+    conversation.client(pb.CommandScalableTopicLookup(session_id=1, topic=SCALABLE, create_if_missing=False))
+    refused = pb.CommandScalableTopicUpdate(session_id=1, error=pb.TopicNotFound, message="not there")
+    assert describe(conversation.broker(refused)) == "orders  TopicNotFound: not there"
+
+
+def test_a_layout_that_is_impossible(conversation):
+    hole = describe(conversation.broker(update(HALVES[1])))
+    assert hole == (
+        "orders  epoch 0  1 active  (segment 1 names segments that are not in the layout: 0; "
+        "no active segment has the hashes 32768 to 65535)"
+    )
+
+
+def assignment(*segments, epoch=1):
+    return pb.ScalableConsumerAssignment(layout_epoch=epoch, segments=segments)
+
+
+def assigned(number, *buckets):
+    return pb.ScalableAssignedSegment(
+        segment_id=number, hash_start=0, hash_end=65535, segment_topic="s", bucket_ranges=buckets
+    )
+
+
+def test_the_assignments_of_a_stream_consumer(conversation):
+    subscribe = pb.CommandScalableTopicSubscribe(
+        request_id=1,
+        topic=SCALABLE,
+        subscription="billing",
+        consumer_name="c-1",
+        consumer_id=0,
+        consumer_type=pb.STREAM,
+    )
+    assert describe(conversation.client(subscribe)) == "orders/billing (c-1)  STREAM"
+    response = pb.CommandScalableTopicSubscribeResponse(request_id=1, assignment=assignment(assigned(0), assigned(3)))
+    assert describe(conversation.broker(response)) == "orders/billing (c-1)  epoch 1  segments 0, 3"
+    shared = assigned(0, pb.IntRange(start=0, end=32767), pb.IntRange(start=32768, end=65535))
+    later = pb.CommandScalableTopicAssignmentUpdate(consumer_id=0, assignment=assignment(shared, epoch=2))
+    assert describe(conversation.broker(later)) == "orders/billing (c-1)  epoch 2  segment 0 (shared, 2 buckets)"
+    nothing = pb.CommandScalableTopicAssignmentUpdate(consumer_id=0, assignment=assignment(epoch=3))
+    assert describe(conversation.broker(nothing)) == "orders/billing (c-1)  epoch 3  no segments"
+    leave = conversation.client(pb.CommandScalableTopicUnsubscribe(request_id=2, consumer_id=0))
+    assert describe(leave) == "orders/billing (c-1)"
+    assert describe(conversation.broker(pb.CommandSuccess(request_id=2))) == (
+        "to SCALABLE_TOPIC_UNSUBSCRIBE  topic://public/default/orders/billing"
+    )
+    unknown = pb.CommandScalableTopicAssignmentUpdate(consumer_id=0, assignment=assignment(assigned(0)))
+    assert describe(conversation.broker(unknown)) == "consumer #0  epoch 1  segment 0"
+
+
+def test_the_watches_of_a_v5_client(conversation):
+    topics = [f"topic://shop/eu/{name}" for name in "abcdef"]
+    listed = pb.CommandWatchScalableTopicsUpdate(watch_id=1, snapshot=pb.ScalableTopicsSnapshot(topics=topics))
+    assert describe(conversation.broker(listed)) == (
+        "6 topics: shop/eu/a, shop/eu/b, shop/eu/c, shop/eu/d, shop/eu/e and 1 more"
+    )
+    diff = pb.CommandWatchScalableTopicsUpdate(
+        watch_id=1, diff=pb.ScalableTopicsDiff(added=topics[:1], removed=topics[1:2])
+    )
+    assert describe(conversation.broker(diff)) == "added: shop/eu/a  removed: shop/eu/b"
+    coordinators = pb.CommandWatchTcAssignmentsUpdate(
+        watch_id=1,
+        snapshot=pb.TcAssignmentsSnapshot(
+            parallelism=2, assignments=[pb.TcAssignment(tc_id=i, broker_service_url="pulsar://b:6650") for i in (0, 1)]
+        ),
+    )
+    assert describe(conversation.broker(coordinators)) == "2 coordinators  pulsar://b:6650"

@@ -1,0 +1,51 @@
+"""Names of segments: ``segment://tenant/namespace/topic/HHHH-HHHH-id``.
+
+The two hexadecimal numbers are the inclusive hash range of the segment; the id is decimal and is never used again in
+the topic. Source: names and error texts of a broker 5.0.1.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+__all__ = ["HASHES", "SegmentName", "scalable_topic"]
+
+HASHES: Final = 65536
+"""Number of hashes of keys that the segments of a topic divide: 0 to 65535."""
+
+_FORM: Final = re.compile(r"segment://([^/]+/[^/]+/[^/]+)/([0-9a-f]{4})-([0-9a-f]{4})-(0|[1-9][0-9]{0,18})")
+
+
+class SegmentName(NamedTuple):
+    """The parts of a segment's name."""
+
+    topic: str
+    """The scalable topic: ``topic://tenant/namespace/name``."""
+    start: int
+    end: int
+    """Last hash of the range."""
+    id: int
+
+    @classmethod
+    def parse(cls, name: str) -> SegmentName | None:
+        """Return the parts; None if the name is not that of a segment."""
+        found = _FORM.fullmatch(name)
+        if found is None:
+            return None
+        place, start, end, number = found.groups()
+        return cls(f"topic://{place}", int(start, 16), int(end, 16), int(number))
+
+    def __str__(self) -> str:
+        """The full name."""
+        return f"segment://{self.topic.removeprefix('topic://')}/{self.start:04x}-{self.end:04x}-{self.id}"
+
+
+@lru_cache(4096)
+def scalable_topic(name: str) -> str:
+    """Return the scalable topic of a segment, or of a scalable topic itself; empty for the name of another topic."""
+    if name.startswith("topic://"):
+        return name
+    parts = SegmentName.parse(name) if name.startswith("segment://") else None
+    return "" if parts is None else parts.topic
