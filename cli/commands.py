@@ -21,6 +21,7 @@ from pcli.cli import __version__
 from pcli.cli.browse import browse
 from pcli.cli.client import consume, produce
 from pcli.cli.common.help_pages import PlainCommand
+from pcli.cli.common.option_groups import flattened
 from pcli.cli.common.output import Exit, fail, stop_quietly
 from pcli.cli.common.usage_errors import plain_usage_text
 from pcli.cli.diagnosis import bundle, diagnose, trace, why
@@ -123,7 +124,7 @@ _COMMANDS: Final = {
 for _panel, _functions in _COMMANDS.items():
     for _function in _functions:
         _name = _function.__name__.replace("_", "-")
-        app.command(_name, cls=PlainCommand, rich_help_panel=_panel)(_function)
+        app.command(_name, cls=PlainCommand, rich_help_panel=_panel)(flattened(_function))
 app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSIS)
 app.add_typer(token.app, name="token", rich_help_panel=_SERVERS)
 app.add_typer(tables.app, name="tables", rich_help_panel=_TABLES)

@@ -10,23 +10,9 @@ import typer
 from pcli.cli.browse.live_view import check_terminal
 from pcli.cli.common.completion import complete_field
 from pcli.cli.common.connection_options import TlsTrust
-from pcli.cli.common.options import (
-    CaptureFilter,
-    DecodeAs,
-    Files,
-    Filter,
-    Interface,
-    KeyLogFile,
-    MoreFiles,
-    PrivateKey,
-    ShowSecrets,
-    System,
-    TimeOption,
-    named_files,
-)
+from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
+from pcli.cli.common.options import CaptureFilter, Filter, Interface, PrivateKey, ShowSecrets, System, TimeOption
 from pcli.cli.common.output import Exit, fail
-from pcli.cli.common.reading_options import read_options
-from pcli.cli.common.times import TimeFormat
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -37,8 +23,8 @@ __all__ = ["browse", "served_arguments"]
 
 
 def browse(
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     interface: Interface = "",
     capture_filter: CaptureFilter = "",
     broker: Annotated[
@@ -67,9 +53,8 @@ def browse(
             autocompletion=complete_field,
         ),
     ] = None,
-    time: TimeOption = TimeFormat.r,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    time: TimeOption = "r",
+    read_as: ReadAs,
     payload: Annotated[bool, typer.Option("--payload", help="Show payloads, decompressed and decoded.")] = False,
     private_key: PrivateKey = None,
     show_secrets: ShowSecrets = False,
@@ -101,11 +86,10 @@ def browse(
     from pcli.cli.browse.live_sources import follow_broker, follow_capture, follow_interface
     from pcli.cli.browse.sources import open_files
     from pcli.cli.common.capture_reading import CaptureReading, opened_contents
-    from pcli.cli.common.connection_options import security
     from pcli.codec.observe import compile_filter
     from pcli.replay.sources.capture_sources import open_inputs
 
-    files = named_files(read, more)
+    files = captures.names
     _check_columns(field or [])
     if filter_:
         compile_filter(filter_)
@@ -122,7 +106,7 @@ def browse(
         return
     live = follow or bool(interface or broker)
     contents = opened_contents(private_key or [])
-    read_as = read_options(decode_as, keylog, live=live)
+    reading_options = read_as.options(live=live)
     options = BrowseOptions(
         title=" ".join(files) or interface,
         filter=filter_,
@@ -134,15 +118,16 @@ def browse(
         follow=live,
     )
     if interface:
-        with follow_interface(interface, capture_filter, read_as, contents) as source:
+        with follow_interface(interface, capture_filter, reading_options, contents) as source:
             raise typer.Exit(_run(source, options))
     if broker:
-        with follow_broker(broker, listen, security("", "", tls_trust, "", ""), read_as, contents) as (source, proxy):
+        security = Credentials(tls_trust=tls_trust).security()
+        with follow_broker(broker, listen, security, reading_options, contents) as (source, proxy):
             options.title, options.proxy = f"{proxy.service_url} → {broker}", proxy
             raise typer.Exit(_run(source, options))
     if follow:
-        raise typer.Exit(_run(follow_capture(files[0], read_as, contents), options))
-    reading = CaptureReading(files=files, capture_filter=capture_filter, options=read_as)
+        raise typer.Exit(_run(follow_capture(files[0], reading_options, contents), options))
+    reading = CaptureReading(files=files, capture_filter=capture_filter, options=reading_options)
     raise typer.Exit(_run(open_files(reading, contents, cache=not no_cache), options))
 
 

@@ -24,7 +24,6 @@ from pcli.cli.browse.related_frames import (
 )
 from pcli.cli.browse.row_jobs import FilteredRows, FixedRows, FrameSearch, VisibleRows
 from pcli.cli.common.text_sheet import TextSheet
-from pcli.cli.common.times import TimeFormat
 from pcli.cli.diagnosis.finding_output import wrapped
 from pcli.codec.errors import LocalError
 from pcli.codec.observe import Facts, compile_filter
@@ -206,13 +205,13 @@ class BrowseApp(FrameViews):
     def action_time(self) -> None:
         """Change the format of times: since the start, since the previous frame, UTC."""
         if self.list.utc:
-            self.list.utc, self.list.time = False, TimeFormat.r
-        elif self.list.time is TimeFormat.r:
-            self.list.time = TimeFormat.dd
+            self.list.utc, self.list.time = False, "r"
+        elif self.list.time == "r":
+            self.list.time = "dd"
         else:
             self.list.utc = True
         self.list.refresh()
-        what = {TimeFormat.r: "since the first frame", TimeFormat.dd: "since the previous frame shown"}
+        what = {"r": "since the first frame", "dd": "since the previous frame shown"}
         self.say(f"time: {'UTC' if self.list.utc else what.get(self.list.time, '')}")
 
     def action_columns(self) -> None:

@@ -49,7 +49,7 @@ _FIELD_WIDTH: Final = 16
 _WIDE: Final = 120
 """Width of a terminal from which the names of command types are shown in full, except the longest."""
 _LONGEST_TYPE: Final = 31
-_TIME_WIDTHS: Final = {TimeFormat.a: 15, TimeFormat.ad: 26, TimeFormat.e: 18}
+_TIME_WIDTHS: Final = {"a": 15, "ad": 26, "e": 18}
 
 _PROBLEM: Final = Style(color="red", bold=True)
 _TO_BROKER: Final = Style(color="cyan")
@@ -171,7 +171,7 @@ class FrameList(LineList):
         now = facts.frame.time_ns
         if self.utc:
             return utc_text(now)
-        before = self.number_at(line - 1) if self.time is TimeFormat.dd else facts.frame.number - 1
+        before = self.number_at(line - 1) if self.time == "dd" else facts.frame.number - 1
         return time_writer(self.time)(now, int(times[0]), int(times[before - 1]) if before > 0 else now)
 
     def _field(self, name: str, facts: Facts) -> str:

@@ -66,7 +66,7 @@ class BrowseOptions:
 
     title: str
     filter: str = ""
-    time: TimeFormat = TimeFormat.r
+    time: TimeFormat = "r"
     columns: list[str] = field(default_factory=lambda: list(DEFAULT_COLUMNS))
     system: bool = False
     payload: bool = False

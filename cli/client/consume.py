@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
-from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, Url, security
+from pcli.cli.common.connection_options import Url
+from pcli.cli.common.option_groups import Credentials
 from pcli.cli.common.options import TextOrJson
 
-__all__ = ["consume"]
+__all__ = ["ConsumeOptions", "consume"]
 
 
-class _Type(StrEnum):
-    Exclusive = "Exclusive"
-    Shared = "Shared"
-    Failover = "Failover"
-    Key_Shared = "Key_Shared"
+_Type = Literal["Exclusive", "Shared", "Failover", "Key_Shared"]
 
 
-def consume(
+@dataclass(frozen=True, slots=True)
+class ConsumeOptions:
+    """The options of `consume`."""
+
     topic: Annotated[
         str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://tenant/ns/orders.")
-    ],
-    url: Url = "pulsar://localhost:6650",
+    ]
+    url: Url = "pulsar://localhost:6650"
     subscription: Annotated[
         str,
         typer.Option("-s", "--subscription-name", metavar="NAME", help="Durable subscription; created if necessary."),
-    ] = "",
-    type_: Annotated[_Type, typer.Option("--subscription-type", help="Type of the subscription.")] = _Type.Exclusive,
-    reader: Annotated[bool, typer.Option("--reader", help="Read without a durable subscription.")] = False,
+    ] = ""
+    type: Annotated[_Type, typer.Option("--subscription-type", help="Type of the subscription.")] = "Exclusive"
+    reader: Annotated[bool, typer.Option("--reader", help="Read without a durable subscription.")] = False
     number: Annotated[
         int, typer.Option("-n", "--num-messages", metavar="N", min=0, help="Stop after N messages; 0: no limit.")
-    ] = 0,
+    ] = 0
     last: Annotated[
         int, typer.Option("--last", metavar="N", min=0, help="Begin with the last N messages; implies --reader.")
-    ] = 0,
-    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop when all messages have been read.")] = False,
-    from_: Annotated[
+    ] = 0
+    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop when all messages have been read.")] = False
+    start: Annotated[
         str,
         typer.Option(
             "--from",
@@ -46,22 +46,22 @@ def consume(
             help="Where a new subscription or a reader begins: ID as 5:0; TIME as 2026-01-31T08:00:00Z, in ms since "
             "1970, or as -10m. For an existing subscription, --move-cursor is required. [latest]",
         ),
-    ] = "",
+    ] = ""
     move_cursor: Annotated[
         bool,
         typer.Option("--move-cursor", help="Move the cursor of an existing subscription to --from, for all consumers."),
-    ] = False,
-    key_range: Annotated[
+    ] = False
+    key_ranges: Annotated[
         list[str] | None,
         typer.Option("--key-range", metavar="A-B", help="Receive only keys of these hash slots (0-65535). Repeatable."),
-    ] = None,
-    format_: Annotated[
+    ] = None
+    format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="Format of a message, as in kcat; see above.")
-    ] = "%s\\n",
+    ] = "%s\\n"
     output: Annotated[
         TextOrJson, typer.Option("-T", help="text: see --format; json: an array; ndjson: one object per line.")
-    ] = TextOrJson.text,
-    no_ack: Annotated[bool, typer.Option("--no-ack", help="Do not acknowledge messages.")] = False,
+    ] = "text"
+    no_ack: Annotated[bool, typer.Option("--no-ack", help="Do not acknowledge messages.")] = False
     nack_every: Annotated[
         int,
         typer.Option(
@@ -70,17 +70,19 @@ def consume(
             metavar="N",
             help="Negatively acknowledge every Nth message: it is redelivered after a minute. 0: none.",
         ),
-    ] = 0,
+    ] = 0
     receiver_queue: Annotated[
         int,
         typer.Option("--receiver-queue", min=0, metavar="N", help="Size of the receiver queue (receiverQueueSize)."),
-    ] = 1000,
-    token: Token = "",
-    basic: Basic = "",
-    tls_trust: TlsTrust = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-) -> None:
+    ] = 1000
+
+    @property
+    def uses_reader(self) -> bool:
+        """Whether messages are read without a durable subscription."""
+        return self.reader or bool(self.last and not self.subscription)
+
+
+def consume(options: ConsumeOptions, credentials: Credentials) -> None:
     r"""Print the messages of a topic until Ctrl-C; each message is acknowledged after it is printed.
 
     pcli consume orders -s audit --from earliest
@@ -98,22 +100,4 @@ def consume(
     """
     from pcli.cli.client.message_receiving import ConsumeRun
 
-    ConsumeRun(
-        topic=topic,
-        url=url,
-        security=security(token, basic, tls_trust, tls_cert, tls_key),
-        subscription=subscription,
-        type=type_.value,
-        reader=reader or bool(last and not subscription),
-        number=number,
-        last=last,
-        exit_at_end=exit_at_end,
-        start=from_,
-        move_cursor=move_cursor,
-        key_ranges=key_range or [],
-        format=format_,
-        output=output.value,
-        no_ack=no_ack,
-        nack_every=nack_every,
-        receiver_queue=receiver_queue,
-    ).run()
+    ConsumeRun(options, credentials.security()).run()

@@ -29,6 +29,7 @@ from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
     from pcli.cli.client.async_streams import Output
+    from pcli.cli.client.consume import ConsumeOptions
     from pcli.replay.client.asyncio_client import Client
     from pcli.replay.client.connection.errors import ClientFailure
     from pcli.replay.client.consumer.incoming_entry import IncomingMessage
@@ -55,55 +56,43 @@ _EXISTS: Final = "durable subscription with the same name"
 
 @dataclass(slots=True)
 class ConsumeRun:
-    """The options of `consume`."""
+    """The run of `consume`."""
 
-    topic: str
-    url: str
+    options: ConsumeOptions
     security: Security
-    subscription: str
-    type: str
-    reader: bool
-    number: int
-    last: int
-    exit_at_end: bool
-    start: str
-    move_cursor: bool
-    key_ranges: list[str]
-    format: str
-    output: str
-    no_ack: bool
-    nack_every: int
-    receiver_queue: int
 
     def run(self) -> None:
         """Print the messages. Raises LocalError for invalid options, and RemoteError if the broker reports an error."""
+        given = self.options
         self._check()
         from pcli.cli.client.async_streams import Output
         from pcli.cli.client.message_format import JsonArrayWriter, json_writer, writer
         from pcli.cli.client.starting_position import starting_position
 
-        array = JsonArrayWriter() if self.output == "json" else None
-        write = array or (json_writer if self.output == "ndjson" else writer(self.format))
-        start = starting_position(self.start) if self.start else None
-        settings = self._reader_settings(start) if self.reader else self._settings(start)
+        array = JsonArrayWriter() if given.output == "json" else None
+        write = array or (json_writer if given.output == "ndjson" else writer(given.format))
+        start = starting_position(given.start) if given.start else None
+        settings = self._reader_settings(start) if given.uses_reader else self._settings(start)
 
         # A subscription can start at the first or last message; a reader can also start at an id. Other positions need
         # SEEK.
-        goal = start if isinstance(start, int) or (not self.reader and _is_place(start)) else None
-        if self.move_cursor:
+        goal = start if isinstance(start, int) or (not given.uses_reader and _is_place(start)) else None
+        if given.move_cursor:
             goal = start
 
         async def main(client: Client, stop: StopRequest) -> None:
             nonlocal settings
-            if self.start and not self.reader and not self.move_cursor:
+            if given.start and not given.uses_reader and not given.move_cursor:
                 await stop.until_stopped(self._refuse_existing(client))
-            if self.last:
+            if given.last:
                 settings = self._reader_settings(await stop.until_stopped(self._start_of_last(client)))
-            source = await stop.until_stopped(client.read(settings) if self.reader else client.subscribe(settings))
+            source = await stop.until_stopped(
+                client.read(settings) if given.uses_reader else client.subscribe(settings)
+            )
             if goal is not None:
                 await stop.until_stopped(client.call(lambda done: source.seek(goal, done)))
             meter = Meter("received", printed=True)
-            receiver = _Receiver(client, source, self, write, meter)
+            receiver = _Receiver(client, source, self.options, write, meter)
             output = Output()
             with meter.shown():
                 try:
@@ -112,20 +101,21 @@ class ConsumeRun:
                     if array is not None:
                         await output.write(array.end())
 
-        run_client(self.url, self.security, main)
+        run_client(given.url, self.security, main)
 
     def _check(self) -> None:
-        if self.reader == bool(self.subscription):
+        given = self.options
+        if given.uses_reader == bool(given.subscription):
             raise LocalError("use either -s NAME for a subscription or --reader")
-        if self.reader and (self.no_ack or self.nack_every):
+        if given.uses_reader and (given.no_ack or given.nack_every):
             raise LocalError("--no-ack and --nack-every require a subscription: a reader does not acknowledge")
-        if self.no_ack and self.nack_every:
+        if given.no_ack and given.nack_every:
             raise LocalError("--no-ack and --nack-every cannot be combined")
-        if self.key_ranges and not self.reader and self.type != "Key_Shared":
+        if given.key_ranges and not given.uses_reader and given.type != "Key_Shared":
             raise LocalError("--key-range requires --reader or --subscription-type Key_Shared")
-        if self.last and (self.subscription or self.start):
+        if given.last and (given.subscription or given.start):
             raise LocalError("--last cannot be combined with -s or --from")
-        if self.move_cursor and (self.reader or not self.start):
+        if given.move_cursor and (given.uses_reader or not given.start):
             raise LocalError("--move-cursor requires -s NAME and --from")
 
     async def _refuse_existing(self, client: Client) -> None:
@@ -134,16 +124,17 @@ class ConsumeRun:
         from pcli.replay.client.message_ids import LATEST
         from pcli.replay.client.settings import ReaderSettings
 
-        if self.topic.startswith("non-persistent://"):
+        given = self.options
+        if given.topic.startswith("non-persistent://"):
             return
-        settings = ReaderSettings(topicName=self.topic, subscriptionName=self.subscription, startMessageId=LATEST)
+        settings = ReaderSettings(topicName=given.topic, subscriptionName=given.subscription, startMessageId=LATEST)
         try:
             reader = await client.read(settings)
         except PcliError as error:
             text = str(error).lower()
             if _EXISTS in text and f"non-{_EXISTS}" not in text:
                 raise LocalError(
-                    f"--from {self.start}: the subscription {self.subscription} exists and has a cursor; "
+                    f"--from {given.start}: the subscription {given.subscription} exists and has a cursor; "
                     "use --move-cursor to move it, or no --from"
                 ) from None
             raise
@@ -155,10 +146,10 @@ class ConsumeRun:
         from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
         from pcli.replay.client.settings import ReaderSettings
 
-        reader = await client.read(ReaderSettings(topicName=self.topic, startMessageId=LATEST))
+        reader = await client.read(ReaderSettings(topicName=self.options.topic, startMessageId=LATEST))
         ids = await client.call(reader.last_message_ids)
         await client.call(reader.close)
-        first = ids[0].entry - self.last + 1 if len(ids) == 1 else -1
+        first = ids[0].entry - self.options.last + 1 if len(ids) == 1 else -1
         return ClientMessageId(ids[0].ledger, first) if first >= 0 else EARLIEST
 
     def _settings(self, start: ClientMessageId | int | None) -> Any:
@@ -166,14 +157,15 @@ class ConsumeRun:
         from pcli.replay.client.message_ids import EARLIEST
         from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy
 
-        ranges = ranges_of(self.key_ranges)
+        given = self.options
+        ranges = ranges_of(given.key_ranges or ())
         return ConsumerSettings(
-            topicNames=(self.topic,),
-            subscriptionName=self.subscription,
-            subscriptionType=self.type,  # type: ignore[arg-type]
+            topicNames=(given.topic,),
+            subscriptionName=given.subscription,
+            subscriptionType=given.type,
             subscriptionInitialPosition="Earliest" if start == EARLIEST else "Latest",
             keySharedPolicy=KeySharedPolicy(ranges=ranges) if ranges else None,
-            receiverQueueSize=self.receiver_queue,
+            receiverQueueSize=given.receiver_queue,
             resetIncludeHead=_is_place(start),
         )
 
@@ -183,11 +175,11 @@ class ConsumeRun:
         from pcli.replay.client.settings import ReaderSettings
 
         return ReaderSettings(
-            topicName=self.topic,
+            topicName=self.options.topic,
             startMessageId=EARLIEST if isinstance(start, int) else start or LATEST,
             resetIncludeHead=_is_place(start),
-            keyHashRanges=ranges_of(self.key_ranges),
-            receiverQueueSize=self.receiver_queue,
+            keyHashRanges=ranges_of(self.options.key_ranges or ()),
+            receiverQueueSize=self.options.receiver_queue,
         )
 
 
@@ -202,17 +194,22 @@ class _Receiver:
     """A loop that receives messages from a consumer or a reader, and prints them."""
 
     def __init__(
-        self, client: Client, source: Any, run: ConsumeRun, write: Callable[[IncomingMessage], bytes], meter: Meter
+        self,
+        client: Client,
+        source: Any,
+        options: ConsumeOptions,
+        write: Callable[[IncomingMessage], bytes],
+        meter: Meter,
     ) -> None:
         self._client = client
         self._source = source
-        self._run = run
+        self._options = options
         self._write = write
         self._meter = meter
-        self._take = source.read_next if run.reader else source.receive
+        self._take = source.read_next if options.uses_reader else source.receive
         self._there = asyncio.Event()
         self._fault: ClientFailure | None = None
-        consumer = source.consumer if run.reader else source
+        consumer = source.consumer if options.uses_reader else source
         consumer.on_message, consumer.on_fault = self._there.set, self._failed
 
     def _failed(self, refusal: ClientFailure) -> None:
@@ -221,9 +218,9 @@ class _Receiver:
 
     async def run(self, output: Output, stop: StopRequest) -> None:
         """Run until the end of the messages, or until a stop is requested."""
-        if self._run.last:
-            await self._print(await stop.until_stopped(self._last_messages(self._run.last)), output, stop)
-        wanted = self._run.number
+        if self._options.last:
+            await self._print(await stop.until_stopped(self._last_messages(self._options.last)), output, stop)
+        wanted = self._options.number
         while not stop.requested and not (wanted and self._meter.count >= wanted):
             self._there.clear()
             messages = self._block(min(_BLOCK, wanted - self._meter.count) if wanted else _BLOCK)
@@ -270,20 +267,20 @@ class _Receiver:
                 return list(kept)
 
     def _acknowledge(self, messages: list[IncomingMessage]) -> None:
-        run, source = self._run, self._source
-        if run.reader or run.no_ack:
+        options, source = self._options, self._source
+        if options.uses_reader or options.no_ack:
             return
         before = self._meter.count - len(messages)
         with self._client.turn():
             for number, message in enumerate(messages, before + 1):
-                if run.nack_every and number % run.nack_every == 0:
+                if options.nack_every and number % options.nack_every == 0:
                     source.negative_acknowledge(message.id, message.redelivery_count)
                 else:
                     source.acknowledge(message.id)
 
     async def _ended(self) -> bool:
         """Wait for messages. Return True if there are none and --exit-at-end is set."""
-        if not self._run.exit_at_end:
+        if not self._options.exit_at_end:
             await self._there.wait()
             return False
         if await self._arrives(_PAUSE):

@@ -23,6 +23,7 @@ from pcli.cli.common.signals import StopRequest
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
+    from pcli.cli.client.produce import ProduceOptions
     from pcli.replay.client.asyncio_client import Client
     from pcli.replay.client.producer.outgoing_message import OutgoingMessage
     from pcli.replay.client.settings import ProducerSettings
@@ -33,88 +34,76 @@ __all__ = ["ProduceRun"]
 
 @dataclass(slots=True)
 class ProduceRun:
-    """The options of `produce`."""
+    """The run of `produce`."""
 
-    topic: str
-    url: str
+    options: ProduceOptions
     security: Security
-    file: str
-    messages: list[str]
-    size: int | None
-    number: int | None
-    rate: float
-    key: str
-    key_delimiter: str
-    json: bool
-    key_ranges: list[str]
-    properties: list[str]
-    batch: str
-    compression: str
-    sequence_id: int | None
-    producer_name: str
 
     def run(self) -> None:
         """Send all messages and print their number.
 
         Raises LocalError for invalid options, and RemoteError for broker errors.
         """
-        if sum(map(bool, (self.file, self.messages, self.size))) > 1:
+        given = self.options
+        if sum(map(bool, (given.file, given.messages, given.size))) > 1:
             raise LocalError("use only one of --file, -m and --size")
-        if sum(map(bool, (self.key, self.key_ranges, self.key_delimiter, self.json))) > 1:
+        if sum(map(bool, (given.key, given.key_ranges, given.key_delimiter, given.json))) > 1:
             raise LocalError("use only one of -k, -K, --key-range and --json")
-        if (self.key_delimiter or self.json) and (self.messages or self.size):
+        if (given.key_delimiter or given.json) and (given.messages or given.size):
             raise LocalError("-K and --json describe lines of stdin or --file, not -m or --size")
         settings, make = self._settings(), self._maker()
         source = self._source()
 
         async def main(client: Client, stop: StopRequest) -> None:
-            producer = await stop.until_stopped(client.produce(self.topic, settings))
+            producer = await stop.until_stopped(client.produce(given.topic, settings))
             meter = Meter("sent", printed=False)
             sender = _Sender(client, producer, make, meter, on_failure=stop.request)
             with meter.shown():
-                blocks = paced(source(), self.rate)
+                blocks = paced(source(), given.rate)
                 try:
                     while payloads := await stop.until_stopped(anext(blocks, None)):
                         await stop.until_stopped(sender.send(payloads))
                 finally:
                     await sender.finish(stop)
 
-        run_client(self.url, self.security, main)
+        run_client(given.url, self.security, main)
 
     # -- messages ----------------------------------------------------------------------------------------------
 
     def _source(self) -> Callable[[], AsyncIterator[list[bytes]]]:
         """Return a function that yields blocks of payloads. A file is opened by this call, not by the first block."""
-        if self.size is not None:
-            size = self.size
-            return lambda: listed(numbered(size, self.number), size)
-        if self.messages:
-            texts = [text.encode(errors="surrogateescape") for text in self.messages]
-            repeated = itertools.islice(itertools.cycle(texts), self.number or len(texts))
+        given = self.options
+        if given.size is not None:
+            size = given.size
+            return lambda: listed(numbered(size, given.number), size)
+        if given.messages:
+            texts = [text.encode(errors="surrogateescape") for text in given.messages]
+            repeated = itertools.islice(itertools.cycle(texts), given.number or len(texts))
             return lambda: listed(repeated, max(map(len, texts)))
         from pcli.cli.client.async_streams import Source
 
-        lines = Source(self.file or "-")
-        return lambda: first(lines.lines(), self.number)
+        lines = Source(given.file or "-")
+        return lambda: first(lines.lines(), given.number)
 
     def _maker(self) -> Callable[[bytes], OutgoingMessage]:
         from pcli.cli.client.key_ranges import keys_in, ranges_of
         from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
-        properties = dict(_pair(text) for text in self.properties) or None
-        if self.key_delimiter:
+        given = self.options
+        properties = dict(_pair(text) for text in given.properties or ()) or None
+        if given.key_delimiter:
             from pcli.cli.client.message_lines import keyed_line_parser
 
-            return keyed_line_parser(self.key_delimiter, properties)
-        if self.json:
+            return keyed_line_parser(given.key_delimiter, properties)
+        if given.json:
             from pcli.cli.client.message_lines import json_line_parser
 
             return json_line_parser(properties)
-        if self.key_ranges:
-            keys = itertools.cycle(keys_in(ranges_of(self.key_ranges)))
+        if given.key_ranges:
+            keys = itertools.cycle(keys_in(ranges_of(given.key_ranges)))
             return lambda payload: OutgoingMessage(payload, key=next(keys), properties=properties)
-        if self.key or properties:
-            return lambda payload: OutgoingMessage(payload, key=self.key or None, properties=properties)
+        if given.key or properties:
+            return lambda payload: OutgoingMessage(payload, key=given.key or None, properties=properties)
         return OutgoingMessage
 
     # -- sending --------------------------------------------------------------------------------------------
@@ -122,12 +111,13 @@ class ProduceRun:
     def _settings(self) -> ProducerSettings:
         from pcli.replay.client.settings import ProducerSettings
 
-        fields: dict[str, Any] = {"compressionType": self.compression, "producerName": self.producer_name}
-        if self.sequence_id is not None:
-            fields["initialSequenceId"] = self.sequence_id - 1
-        if self.compression != "NONE":
+        given = self.options
+        fields: dict[str, Any] = {"compressionType": given.compression, "producerName": given.producer_name}
+        if given.sequence_id is not None:
+            fields["initialSequenceId"] = given.sequence_id - 1
+        if given.compression != "NONE":
             fields["compressMinMsgBodySize"] = 0  # the option also applies to small messages
-        return ProducerSettings(**fields, **_batching(self.batch))
+        return ProducerSettings(**fields, **_batching(given.batch))
 
 
 class _Sender:

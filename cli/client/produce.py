@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
-from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, Url, security
+from pcli.cli.common.connection_options import Url
+from pcli.cli.common.option_groups import Credentials
 
-__all__ = ["produce"]
-
-
-class _Compression(StrEnum):
-    NONE = "NONE"
-    LZ4 = "LZ4"
-    ZLIB = "ZLIB"
-    ZSTD = "ZSTD"
-    SNAPPY = "SNAPPY"
+__all__ = ["ProduceOptions", "produce"]
 
 
-def produce(
+_Compression = Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceOptions:
+    """The options of `produce`."""
+
     topic: Annotated[
         str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://tenant/ns/orders.")
-    ],
-    url: Url = "pulsar://localhost:6650",
+    ]
+    url: Url = "pulsar://localhost:6650"
     file: Annotated[
         str, typer.Option("--file", metavar="FILE", help="File with one message per line; - is stdin, the default.")
-    ] = "",
-    message: Annotated[
+    ] = ""
+    messages: Annotated[
         list[str] | None, typer.Option("-m", "--message", metavar="TEXT", help="Message. Repeatable.")
-    ] = None,
+    ] = None
     size: Annotated[
         int | None,
         typer.Option("--size", min=1, max=1 << 30, metavar="BYTES", help="Send numbered messages of this size."),
-    ] = None,
+    ] = None
     number: Annotated[
         int | None,
         typer.Option(
             "-n", "--num-produce", min=1, metavar="N", help="Send N messages in total; the messages of -m are repeated."
         ),
-    ] = None,
+    ] = None
     rate: Annotated[
         float, typer.Option("--rate", min=0, max=1e9, metavar="N", help="Messages per second; 0: no limit.")
-    ] = 0,
-    key: Annotated[str, typer.Option("-k", "--key", metavar="KEY", help="Key of every message.")] = "",
+    ] = 0
+    key: Annotated[str, typer.Option("-k", "--key", metavar="KEY", help="Key of every message.")] = ""
     key_delimiter: Annotated[
         str,
         typer.Option("-K", "--key-delimiter", metavar="DELIM", help="Each line is KEY DELIM PAYLOAD; \\t is a tab."),
-    ] = "",
+    ] = ""
     json: Annotated[
         bool,
         typer.Option(
@@ -56,15 +55,15 @@ def produce(
             help="Each line is a JSON object with payload, and optionally key, properties and event_time, as consume "
             "-T ndjson prints it.",
         ),
-    ] = False,
-    key_range: Annotated[
+    ] = False
+    key_ranges: Annotated[
         list[str] | None,
         typer.Option("--key-range", metavar="A-B", help="Use keys of these hash slots (0-65535) in turn. Repeatable."),
-    ] = None,
+    ] = None
     properties: Annotated[
         list[str] | None,
         typer.Option("-p", "--property", metavar="KEY=VALUE", help="Property of every message. Repeatable."),
-    ] = None,
+    ] = None
     batch: Annotated[
         str,
         typer.Option(
@@ -72,10 +71,10 @@ def produce(
             metavar="N,BYTES,MS",
             help="Limits of a batch: messages, bytes and milliseconds; 0: no batching. [1000,131072,1]",
         ),
-    ] = "",
+    ] = ""
     compression: Annotated[
         _Compression, typer.Option("--compression", help="Compression of batches and single messages.")
-    ] = _Compression.NONE,
+    ] = "NONE"
     sequence_id: Annotated[
         int | None,
         typer.Option(
@@ -86,17 +85,14 @@ def produce(
             help="Sequence id of the first message. With --producer-name and deduplication, the broker drops messages "
             "whose sequence ids it has stored.",
         ),
-    ] = None,
+    ] = None
     producer_name: Annotated[
         str,
         typer.Option("--producer-name", metavar="NAME", help="Producer name; by default assigned by the broker."),
-    ] = "",
-    token: Token = "",
-    basic: Basic = "",
-    tls_trust: TlsTrust = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-) -> None:
+    ] = ""
+
+
+def produce(options: ProduceOptions, credentials: Credentials) -> None:
     """Send messages to a topic, by default the lines of stdin, and wait for their receipts.
 
     pcli produce orders -m hello -k key-1 -p origin=test
@@ -115,22 +111,4 @@ def produce(
     """
     from pcli.cli.client.message_sending import ProduceRun
 
-    ProduceRun(
-        topic=topic,
-        url=url,
-        security=security(token, basic, tls_trust, tls_cert, tls_key),
-        file=file,
-        messages=message or [],
-        size=size,
-        number=number,
-        rate=rate,
-        key=key,
-        key_delimiter=key_delimiter,
-        json=json,
-        key_ranges=key_range or [],
-        properties=properties or [],
-        batch=batch,
-        compression=compression.value,
-        sequence_id=sequence_id,
-        producer_name=producer_name,
-    ).run()
+    ProduceRun(options, credentials.security()).run()

@@ -153,7 +153,7 @@ def _frames(context: typer.Context) -> Iterator[Facts]:
     from pcli.replay.sources.capture_sources import open_inputs
 
     params = context.params
-    files = [*(params.get("read") or ()), *(params.get("more") or ()), *(params.get("capture") or ())]
+    files = [*(params.get("read") or ()), *(params.get("more") or ()), *(params.get("captures") or ())]
     files = [name for name in files if name != "-"]
     if not files:
         return

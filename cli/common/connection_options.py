@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from pcli.replay.service_url import Security
-
-__all__ = ["Admin", "Basic", "TlsCert", "TlsKey", "TlsTrust", "Token", "Url", "security"]
+__all__ = ["Admin", "Basic", "TlsCert", "TlsKey", "TlsTrust", "Token", "Url"]
 
 _PANEL = "Connection"
 
@@ -63,10 +60,3 @@ TlsCert = Annotated[str, typer.Option("--tls-cert", metavar="PEM", help="Client 
 TlsKey = Annotated[
     str, typer.Option("--tls-key", metavar="PEM", help="Private key of the client certificate.", rich_help_panel=_PANEL)
 ]
-
-
-def security(token: str, basic: str, trust: str, cert: str, key: str) -> Security:
-    """Return the credentials that the options define, without reading any file."""
-    from pcli.replay.service_url import Security
-
-    return Security(token=token, basic=basic, trust=trust, cert=cert, key=key)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,13 +13,9 @@ __all__ = [
     "CaptureFilter",
     "Captures",
     "ConnectionFilter",
-    "DecodeAs",
-    "Files",
     "Filter",
     "Interface",
-    "KeyLogFile",
     "LogKind",
-    "MoreFiles",
     "NoColor",
     "OnlyStream",
     "Output",
@@ -30,39 +25,18 @@ __all__ = [
     "System",
     "TextOrJson",
     "TimeOption",
-    "named_files",
+    "filter_option",
 ]
 
 
-class TextOrJson(StrEnum):
-    """Values of ``-T`` in commands that print text or JSON."""
-
-    text = "text"
-    json = "json"
-    ndjson = "ndjson"
+TextOrJson = Literal["text", "json", "ndjson"]
+"""Values of ``-T`` in commands that print text or JSON."""
 
 
-class LogKind(StrEnum):
-    """Values of ``--log``, which selects what is printed about live connections."""
-
-    frames = "frames"
-    events = "events"
-    quiet = "quiet"
+LogKind = Literal["frames", "events", "quiet"]
+"""Values of ``--log``, which selects what is printed about live connections."""
 
 
-Files = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-r",
-        "--read",
-        metavar="FILE",
-        help="Capture to read: pcap or pcapng, optionally compressed (.gz, .zst, .xz, .bz2, .lz4); - is stdin.",
-    ),
-]
-MoreFiles = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="FILE", help="More captures. The files of a rotated capture are read in order."),
-]
 Interface = Annotated[
     str, typer.Option("-i", "--interface", metavar="IFACE", help="Capture live from this interface, until Ctrl-C.")
 ]
@@ -70,53 +44,25 @@ CaptureFilter = Annotated[
     str,
     typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter of -i, for example 'tcp port 6650'."),
 ]
+
+
+def filter_option(text: str) -> Any:
+    """Return the option -Y with this help."""
+    return typer.Option("-Y", "--filter", metavar="FILTER", help=text, autocompletion=complete_filter)
+
+
 Output = Annotated[
     TextOrJson,
     typer.Option("-T", "--format", help="Output format: text, json (one document) or ndjson (one object per line)."),
 ]
-Filter = Annotated[
-    str,
-    typer.Option(
-        "-Y",
-        "--filter",
-        metavar="FILTER",
-        help="Show only frames that match, for example pulsar.type == 'SEND'.",
-        autocompletion=complete_filter,
-    ),
-]
+Filter = Annotated[str, filter_option("Show only frames that match, for example pulsar.type == 'SEND'.")]
 Captures = Annotated[
     list[str],
     typer.Argument(metavar="CAPTURE", help="Captures. The files of a rotated capture are read in order."),
 ]
-ConnectionFilter = Annotated[
-    str,
-    typer.Option(
-        "-Y",
-        "--filter",
-        metavar="FILTER",
-        help="Use only connections that have a matching frame.",
-        autocompletion=complete_filter,
-    ),
-]
+ConnectionFilter = Annotated[str, filter_option("Use only connections that have a matching frame.")]
 OnlyStream = Annotated[
     int | None, typer.Option("--only-stream", metavar="N", min=0, help="Use only this connection (tcp.stream).")
-]
-DecodeAs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-d",
-        "--decode-as",
-        metavar="tcp.port==N[,PROTO]",
-        help="Treat TCP port N as PROTO: pulsar (default), or other to ignore its traffic.",
-    ),
-]
-KeyLogFile = Annotated[
-    str,
-    typer.Option(
-        "--keylog",
-        metavar="FILE",
-        help="Decrypt TLS 1.2 and 1.3 with the secrets in this key log file (tshark: tls.keylog_file).",
-    ),
 ]
 Scripts = Annotated[
     list[str] | None,
@@ -147,8 +93,3 @@ TimeOption = Annotated[
         "seconds since the previous (or previously shown) frame; e: seconds since 1970.",
     ),
 ]
-
-
-def named_files(read: list[str] | None, more: list[str] | None) -> list[str]:
-    """Return the files in `Files` and `MoreFiles`."""
-    return [*(read or ()), *(more or ())]

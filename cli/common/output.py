@@ -71,9 +71,14 @@ def json_text(value: Any, indent: int | None = None) -> str:
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
-def print_json(values: list[Any], output: str) -> None:
-    """Print objects as ``json`` (one array) or as ``ndjson`` (one object per line)."""
+def print_json(values: list[Any] | dict[str, Any], output: str) -> None:
+    """Print objects as ``json`` (one array) or as ``ndjson`` (one object per line).
+
+    A dict contains objects by topic. In ``ndjson``, each object begins with its topic.
+    """
     if output == "ndjson":
+        if isinstance(values, dict):
+            values = [{"topic": topic, **one} for topic, one in values.items()]
         print_json_lines(map(json_text, values), output)
     else:
         write_line(json_text(values, indent=1))

@@ -24,7 +24,7 @@ _DECODERS: Final = ("pulsar", "other", "data")
 
 
 def read_options(decode_as: list[str] | None, keylog: str, *, live: bool = False) -> ReadOptions:
-    """Return the options for the values of `DecodeAs` and `KeyLogFile`. A wrong value ends the command.
+    """Return the options for the values of the options. A wrong value ends the command.
 
     ``live`` states that the capture is live, so that the key log may still be empty.
     """

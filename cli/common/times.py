@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 __all__ = ["TimeFormat", "epoch_ns", "moment_text", "time_writer"]
 
@@ -14,15 +13,8 @@ _EPOCH: Final = re.compile(r"\d{1,10}(\.\d*)?", re.ASCII)
 """Pattern of seconds since 1970. A number with more digits would be in milliseconds or would not be a valid date."""
 
 
-class TimeFormat(StrEnum):
-    """The letters of tshark's ``-t``."""
-
-    r = "r"
-    a = "a"
-    ad = "ad"
-    d = "d"
-    dd = "dd"
-    e = "e"
+TimeFormat = Literal["r", "a", "ad", "d", "dd", "e"]
+"""The letters of tshark's ``-t``."""
 
 
 def _seconds(nanoseconds: int) -> str:
@@ -50,15 +42,15 @@ def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
     previous frame that was shown; e: seconds since 1970.
     """
     match style:
-        case TimeFormat.a:
+        case "a":
             return lambda now, first, before: _clock(now, "%H:%M:%S")
-        case TimeFormat.ad:
+        case "ad":
             return lambda now, first, before: _clock(now, "%Y-%m-%d %H:%M:%S")
-        case TimeFormat.d | TimeFormat.dd:
+        case "d" | "dd":
             return lambda now, first, before: _seconds(now - before)
-        case TimeFormat.e:
+        case "e":
             return lambda now, first, before: _seconds(now)
-        case TimeFormat.r:
+        case "r":
             return lambda now, first, before: _seconds(now - first)
 
 

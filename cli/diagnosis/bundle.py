@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.common.options import ConnectionFilter, DecodeAs, Files, KeyLogFile, MoreFiles, named_files
-from pcli.cli.common.reading_options import read_options
+from pcli.cli.common.option_groups import CaptureFiles, ReadAs
+from pcli.cli.common.options import ConnectionFilter
 
 __all__ = ["bundle"]
 
 
 def bundle(
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT.zip", help="File to write.")],
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     filter_: ConnectionFilter = "",
     around: Annotated[
         int,
@@ -38,8 +38,7 @@ def bundle(
         bool,
         typer.Option("--keep-names", help="Keep the names of topics, subscriptions, producers and consumers."),
     ] = False,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
 ) -> None:
     """Create a zip file for an issue: the findings, and the capture without payloads, keys, names and secrets.
 
@@ -56,9 +55,9 @@ def bundle(
     if window and not around:
         raise LocalError("--window requires --around")
     reading = CaptureReading(
-        files=named_files(read, more),
+        files=captures.names,
         filter=filter_,
-        options=read_options(decode_as, keylog),
+        options=read_as.options(),
         system=True,
         rewindable=True,
     )

@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from pcli.cli.common.completion import complete_filter, complete_rule, complete_severity_or_rule
-from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token, security
-from pcli.cli.common.options import (
-    CaptureFilter,
-    DecodeAs,
-    Files,
-    Interface,
-    KeyLogFile,
-    MoreFiles,
-    NoColor,
-    PacketNumbers,
-    named_files,
-)
-from pcli.cli.common.reading_options import read_options
+from pcli.cli.common.completion import complete_rule, complete_severity_or_rule
+from pcli.cli.common.connection_options import Admin
+from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
+from pcli.cli.common.options import CaptureFilter, Interface, NoColor, PacketNumbers, filter_option
 
 __all__ = ["diagnose"]
 
 
-class _Format(StrEnum):
-    text = "text"
-    json = "json"
-    ndjson = "ndjson"
-    html = "html"
+_Format = Literal["text", "json", "ndjson", "html"]
 
 
 def diagnose(
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     interface: Interface = "",
     capture_filter: CaptureFilter = "",
-    filter_: Annotated[
-        str,
-        typer.Option(
-            "-Y",
-            "--filter",
-            metavar="FILTER",
-            help="Show only findings that list a matching frame.",
-            autocompletion=complete_filter,
-        ),
-    ] = "",
+    filter_: Annotated[str, filter_option("Show only findings that list a matching frame.")] = "",
     output: Annotated[
         _Format, typer.Option("-T", "--format", help="Output format; ndjson: one finding per line; html: a page.")
-    ] = _Format.text,
+    ] = "text",
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="RULE", help="Check only this rule. Repeatable.", autocompletion=complete_rule),
@@ -96,15 +72,10 @@ def diagnose(
         ),
     ] = None,
     packet_numbers: PacketNumbers = False,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
     no_color: NoColor = False,
     admin: Admin = "",
-    token: Token = "",
-    basic: Basic = "",
-    tls_trust: TlsTrust = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
+    credentials: Credentials,
 ) -> None:
     """Find problems in a capture, and show the time, frames, cause, certainty and advice for each.
 
@@ -131,7 +102,7 @@ def diagnose(
     if explain:
         capture_diagnosis.explain(explain)
         return
-    options = read_options(decode_as, keylog, live=bool(interface))
+    options = read_as.options(live=bool(interface))
 
     def run_of(files: list[str]) -> capture_diagnosis.DiagnosisRun:
         return capture_diagnosis.DiagnosisRun(
@@ -139,10 +110,10 @@ def diagnose(
         )
 
     if compare:
-        if interface or admin or output is _Format.html:
+        if interface or admin or output == "html":
             raise LocalError("--compare reads captures and prints text or JSON: it excludes -i, --admin and -T html")
-        code = run_comparison(run_of(named_files(read, more)), run_of(compare), output=output.value, fail_on=failing)
+        code = run_comparison(run_of(captures.names), run_of(compare), output=output, fail_on=failing)
     else:
-        api = admin_api(admin, security(token, basic, tls_trust, tls_cert, tls_key))
-        code = capture_diagnosis.run(run_of(named_files(read, more)), output=output.value, fail_on=failing, api=api)
+        api = admin_api(admin, credentials.security())
+        code = capture_diagnosis.run(run_of(captures.names), output=output, fail_on=failing, api=api)
     raise typer.Exit(code)

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from pcli.cli.common.completion import complete_filter
-from pcli.cli.common.options import (
-    DecodeAs,
-    Files,
-    KeyLogFile,
-    MoreFiles,
-    NoColor,
-    PacketNumbers,
-    PrivateKey,
-    named_files,
-)
-from pcli.cli.common.reading_options import read_options
+from pcli.cli.common.option_groups import CaptureFiles, ReadAs
+from pcli.cli.common.options import NoColor, PacketNumbers, PrivateKey, filter_option
 
 __all__ = ["trace"]
 
 
-class _Format(StrEnum):
-    text = "text"
-    json = "json"
-    ndjson = "ndjson"
-    mermaid = "mermaid"
+_Format = Literal["text", "json", "ndjson", "mermaid"]
 
 
 def trace(
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     message_id: Annotated[
         str,
         typer.Option(
@@ -63,16 +48,7 @@ def trace(
             help="Select messages that took more than MS milliseconds from the first to the last step.",
         ),
     ] = None,
-    filter_: Annotated[
-        str,
-        typer.Option(
-            "-Y",
-            "--filter",
-            metavar="FILTER",
-            help="Select messages that have a matching frame.",
-            autocompletion=complete_filter,
-        ),
-    ] = "",
+    filter_: Annotated[str, filter_option("Select messages that have a matching frame.")] = "",
     slowest: Annotated[
         int,
         typer.Option(
@@ -84,14 +60,13 @@ def trace(
         typer.Option(
             "-T", "--format", help="text: timelines; json: an array; ndjson: one object per line; mermaid: a diagram."
         ),
-    ] = _Format.text,
+    ] = "text",
     count: Annotated[
         int, typer.Option("-c", "--count", metavar="N", min=0, help="Stop after N messages; 0: show all.")
     ] = 0,
     packet_numbers: PacketNumbers = False,
     private_key: PrivateKey = None,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
     no_color: NoColor = False,
 ) -> None:
     """Show the lifecycles of messages: sent, stored, delivered, acknowledged, with frames and times.
@@ -110,8 +85,8 @@ def trace(
 
     opens = bool(payload_contains or private_key)
     reading = CaptureReading(
-        files=named_files(read, more),
-        options=read_options(decode_as, keylog),
+        files=captures.names,
+        options=read_as.options(),
         system=True,
         contents=opened_contents(private_key or []) if opens else contents_for(filter_),
     )
@@ -120,4 +95,4 @@ def trace(
     )  # fmt: skip
     marks = lifecycle_search.marks(wanted, filter_, key, payload_contains)
     search = lifecycle_search.Search(reading, wanted, marks, PacketIndex() if packet_numbers else None)
-    raise typer.Exit(lifecycle_search.show(search, output.value, slowest=slowest, count=count, color=not no_color))
+    raise typer.Exit(lifecycle_search.show(search, output, slowest=slowest, count=count, color=not no_color))

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from pcli.cli.common.completion import complete_object
-from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token, security
-from pcli.cli.common.options import (
-    DecodeAs,
-    Files,
-    KeyLogFile,
-    MoreFiles,
-    NoColor,
-    PacketNumbers,
-    named_files,
-)
-from pcli.cli.common.reading_options import read_options
+from pcli.cli.common.connection_options import Admin
+from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
+from pcli.cli.common.options import NoColor, PacketNumbers
 from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At
 
 __all__ = ["why"]
 
 
-class _Format(StrEnum):
-    text = "text"
-    json = "json"
+_Format = Literal["text", "json"]
 
 
-class _Kind(StrEnum):
-    consumer = "consumer"
-    subscription = "subscription"
-    producer = "producer"
-    topic = "topic"
-    connection = "connection"
-    message = "message"
+_Kind = Literal["consumer", "subscription", "producer", "topic", "connection", "message"]
 
 
 def why(
@@ -49,23 +32,18 @@ def why(
             autocompletion=complete_object,
         ),
     ],
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     kind: Annotated[
         _Kind | None, typer.Option("--kind", help="Find only objects of this kind, if several have the name.")
     ] = None,
     at: At = "",
-    output: Annotated[_Format, typer.Option("-T", "--format", help="Output format.")] = _Format.text,
+    output: Annotated[_Format, typer.Option("-T", "--format", help="Output format.")] = "text",
     packet_numbers: PacketNumbers = False,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
     no_color: NoColor = False,
     admin: Admin = "",
-    token: Token = "",
-    basic: Basic = "",
-    tls_trust: TlsTrust = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
+    credentials: Credentials,
 ) -> None:
     """Show what happened to one object: its history in about ten lines, its state, and its findings.
 
@@ -84,12 +62,12 @@ def why(
 
     until_ns = epoch_ns("--at", at) if at else None
     code = history_output.run(
-        history_output.Question(name, kind.value if kind is not None else "", at, until_ns),
-        files=named_files(read, more),
-        options=read_options(decode_as, keylog),
-        output=output.value,
+        history_output.Question(name, kind if kind is not None else "", at, until_ns),
+        files=captures.names,
+        options=read_as.options(),
+        output=output,
         color=not no_color,
         packet_numbers=packet_numbers,
-        api=admin_api(admin, security(token, basic, tls_trust, tls_cert, tls_key)),
+        api=admin_api(admin, credentials.security()),
     )
     raise typer.Exit(code)

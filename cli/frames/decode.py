@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 __all__ = ["decode"]
 
 
-class _Format(StrEnum):
-    tree = "tree"
-    json = "json"
-    ndjson = "ndjson"
-    wire = "wire"
+_Format = Literal["tree", "json", "ndjson", "wire"]
 
 
-class _Notation(StrEnum):
-    auto = "auto"
-    binary = "binary"
-    dump = "dump"
-    escapes = "escapes"
-    hex = "hex"
-    base64 = "base64"
+_Notation = Literal["auto", "binary", "dump", "escapes", "hex", "base64"]
 
 
-class _Sender(StrEnum):
-    client = "client"
-    broker = "broker"
+_Sender = Literal["client", "broker"]
 
 
 def decode(
@@ -40,8 +27,8 @@ def decode(
             "--format",
             help="tree: all fields; json: an array; ndjson: one object per line; wire: lossless JSON for pcli encode.",
         ),
-    ] = _Format.tree,
-    form: Annotated[_Notation, typer.Option("--as", help="Notation of the bytes; auto detects it.")] = _Notation.auto,
+    ] = "tree",
+    form: Annotated[_Notation, typer.Option("--as", help="Notation of the bytes; auto detects it.")] = "auto",
     side: Annotated[_Sender | None, typer.Option("--from", help="Sender of the frames; detected by default.")] = None,
     payload: Annotated[bool, typer.Option("--payload", help="Show payloads.")] = False,
     show_secrets: Annotated[
@@ -56,11 +43,11 @@ def decode(
     """
     from pcli.cli.frames.standalone_frames import print_frames, read_frames
 
-    frames, code = read_frames(source, form.value)
+    frames, code = read_frames(source, form)
     print_frames(
         frames,
-        output.value,
-        from_client=None if side is None else side is _Sender.client,
+        output,
+        from_client=None if side is None else side == "client",
         payload=payload,
         secrets=show_secrets,
     )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from pcli.cli.common.completion import complete_field
+from pcli.cli.common.option_groups import CaptureFiles, ReadAs
 from pcli.cli.common.options import (
     CaptureFilter,
-    DecodeAs,
-    Files,
     Filter,
     Interface,
-    KeyLogFile,
-    MoreFiles,
     NoColor,
     PacketNumbers,
     PrivateKey,
@@ -23,25 +19,17 @@ from pcli.cli.common.options import (
     ShowSecrets,
     System,
     TimeOption,
-    named_files,
 )
-from pcli.cli.common.reading_options import read_options
-from pcli.cli.common.times import TimeFormat
 
 __all__ = ["dissect"]
 
 
-class _Format(StrEnum):
-    text = "text"
-    tree = "tree"
-    json = "json"
-    ndjson = "ndjson"
-    fields = "fields"
+_Format = Literal["text", "tree", "json", "ndjson", "fields"]
 
 
 def dissect(
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     interface: Interface = "",
     capture_filter: CaptureFilter = "",
     filter_: Filter = "",
@@ -53,7 +41,7 @@ def dissect(
             help="text: one line per frame; tree: all fields; json: an array; ndjson: one object per line; "
             "fields: the columns of -e.",
         ),
-    ] = _Format.text,
+    ] = "text",
     field: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,7 +63,7 @@ def dissect(
             "-c", "--count", metavar="N", min=0, help="Stop after frame number N (pulsar.number); 0: no limit."
         ),
     ] = 0,
-    time: TimeOption = TimeFormat.r,
+    time: TimeOption = "r",
     hexdump: Annotated[bool, typer.Option("-x", "--hex", help="Show the bytes of each frame.")] = False,
     verbose: Annotated[bool, typer.Option("-V", "--verbose", help="Show every field; same as -T tree.")] = False,
     both_passes: Annotated[
@@ -87,8 +75,7 @@ def dissect(
     ] = "",
     script: Scripts = None,
     packet_numbers: PacketNumbers = False,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
     payload: Annotated[bool, typer.Option("--payload", help="Show payloads, decompressed and decoded.")] = False,
     private_key: PrivateKey = None,
     show_secrets: ShowSecrets = False,
@@ -113,18 +100,18 @@ def dissect(
     reading = CaptureReading(
         contents=shown or (opened_contents([]) if script else contents_for(*(field or ()))),
         rewindable=bool(write),
-        files=named_files(read, more),
+        files=captures.names,
         interface=interface,
         capture_filter=capture_filter,
         filter=filter_,
-        options=read_options(decode_as, keylog, live=bool(interface)),
+        options=read_as.options(live=bool(interface)),
         system=system,
         both_passes=both_passes,
         count=count,
     )
     output_ = DissectOutput(
         reading,
-        output=_Format.tree.value if verbose else output.value,
+        output="tree" if verbose else output,
         fields=field or [],
         layout=layout or [],
         time=time,

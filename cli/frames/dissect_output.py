@@ -90,7 +90,7 @@ class DissectOutput:
     output: str
     fields: list[str] = field(default_factory=list)
     layout: list[str] = field(default_factory=list)
-    time: TimeFormat = TimeFormat.r
+    time: TimeFormat = "r"
     hexdump: bool = False
     payload: bool = False
     contents: Contents | None = None

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 __all__ = ["encode"]
 
 
-class _Format(StrEnum):
-    hex = "hex"
-    binary = "binary"
-    base64 = "base64"
+_Format = Literal["hex", "binary", "base64"]
 
 
 def encode(
@@ -23,7 +19,7 @@ def encode(
             metavar="TYPE FIELD=VALUE... | FILE | -", help="A command and its fields, or a file of wire JSON."
         ),
     ] = None,
-    output: Annotated[_Format, typer.Option("-T", "--format", help="Notation of the bytes.")] = _Format.hex,
+    output: Annotated[_Format, typer.Option("-T", "--format", help="Notation of the bytes.")] = "hex",
 ) -> None:
     """Encode a frame from TYPE field=value ..., or frames from the JSON of decode -T wire.
 
@@ -37,7 +33,7 @@ def encode(
     from pcli.cli.frames.standalone_frames import encoded_frames
 
     for frame in encoded_frames(words or ["-"]):
-        if output is _Format.binary:
+        if output == "binary":
             write_bytes(frame)
         else:
-            write_line(frame.hex() if output is _Format.hex else base64.b64encode(frame).decode())
+            write_line(frame.hex() if output == "hex" else base64.b64encode(frame).decode())

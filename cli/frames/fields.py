@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.completion import complete_field
-from pcli.cli.common.options import Output, TextOrJson
+from pcli.cli.common.options import Output
 
 __all__ = ["fields"]
 
@@ -21,7 +21,7 @@ def fields(
             autocompletion=complete_field,
         ),
     ] = "",
-    output: Output = TextOrJson.text,
+    output: Output = "text",
 ) -> None:
     """List the fields of frames, for -Y, -e and -T json.
 
@@ -31,13 +31,13 @@ def fields(
     from pcli.codec.observe import describe_fields
 
     found = describe_fields(pattern)
-    if output is not TextOrJson.text:
+    if output != "text":
         rows = [
             {"name": one.name, "type": one.kind, "source": one.source, "help": one.help}
             | ({"values": [word for word, _ in one.words]} if one.words else {})
             for one in found
         ]
-        print_json(rows, output.value)
+        print_json(rows, output)
     else:
         width = max((len(one.name) for one in found), default=0)
         kinds = max((len(one.kind) for one in found), default=0)

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pcli.cli.common.options import (
-    DecodeAs,
-    Files,
-    KeyLogFile,
-    MoreFiles,
-    NoColor,
-    PacketNumbers,
-    System,
-    TimeOption,
-    named_files,
-)
-from pcli.cli.common.reading_options import read_options
-from pcli.cli.common.times import TimeFormat
+from pcli.cli.common.option_groups import CaptureFiles, ReadAs
+from pcli.cli.common.options import NoColor, PacketNumbers, System, TimeOption
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
@@ -29,14 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["follow"]
 
 
-class _Format(StrEnum):
-    text = "text"
-    mermaid = "mermaid"
+_Format = Literal["text", "mermaid"]
 
 
 def follow(
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     stream: Annotated[
         int | None, typer.Option("--stream", metavar="N", min=0, help="Follow a TCP connection (tcp.stream).")
     ] = None,
@@ -60,11 +46,10 @@ def follow(
     ] = None,
     output: Annotated[
         _Format, typer.Option("-T", "--format", help="text: one line per frame; mermaid: a sequence diagram.")
-    ] = _Format.text,
-    time: TimeOption = TimeFormat.r,
+    ] = "text",
+    time: TimeOption = "r",
     packet_numbers: PacketNumbers = False,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
     system: System = False,
     no_color: NoColor = False,
 ) -> None:
@@ -83,16 +68,14 @@ def follow(
     chosen = [stream is not None and request is None, bool(consumer), bool(producer), bool(message_id)]
     if sum([*chosen, request is not None]) != 1:
         fail("choose what to follow: --stream, --consumer, --producer, --message-id, or --request (with --stream)")
-    files = named_files(read, more)
-    reading = CaptureReading(
-        files=files, options=read_options(decode_as, keylog), system=system, rewindable=bool(message_id)
-    )
+    files = captures.names
+    reading = CaptureReading(files=files, options=read_as.options(), system=system, rewindable=bool(message_id))
     found = _conversation(
         reading, stream=stream, consumer=consumer, producer=producer, message_id=message_id, request=request
     )
     count = 0
     streams: set[int] = set()
-    if output is _Format.mermaid:
+    if output == "mermaid":
         lines = list(mermaid_lines(found))
         count = len(lines) - 2
         for one in lines if count else []:

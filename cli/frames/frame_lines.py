@@ -42,7 +42,7 @@ def text_writer(
         nonlocal shown_before
         frame = facts.frame
         now = frame.time_ns
-        before = shown_before or now if style is TimeFormat.dd else reading.before_ns
+        before = shown_before or now if style == "dd" else reading.before_ns
         shown_before = now
         peer = peers.get(frame.stream.number)
         if peer is None:

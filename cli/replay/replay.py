@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
 from pcli.cli.common.completion import complete_setting, complete_topic
-from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, security
-from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, KeyLogFile, OnlyStream, PacketNumbers
-from pcli.cli.common.reading_options import read_options
+from pcli.cli.common.option_groups import Credentials, ReadAs
+from pcli.cli.common.options import Captures, ConnectionFilter, OnlyStream, PacketNumbers
 
-__all__ = ["replay"]
-
-
-class _Speed(StrEnum):
-    real = "1"
-    ten = "10"
-    most = "max"
+__all__ = ["ReplayOptions", "replay"]
 
 
-class _Side(StrEnum):
-    client = "client"
-    broker = "broker"
+_Speed = Literal["1", "10", "max"]
 
 
-def replay(
-    capture: Captures,
+_Side = Literal["client", "broker"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """The options of `replay`."""
+
+    captures: Captures
     to: Annotated[
         list[str] | None,
         typer.Option(
             "--to", metavar="URL", help="Broker URL. Give two URLs to compare two brokers. [a mini-broker in memory]"
         ),
-    ] = None,
+    ] = None
     admin: Annotated[
         list[str] | None,
         typer.Option("--admin", metavar="URL", help="Web service URL of the broker; one for each --to."),
-    ] = None,
+    ] = None
     speed: Annotated[
         _Speed, typer.Option("--speed", help="Original speed, ten times that speed, or as fast as causality permits.")
-    ] = _Speed.most,
-    filter_: ConnectionFilter = "",
-    only_stream: OnlyStream = None,
-    map_topic: Annotated[
+    ] = "max"
+    filter: ConnectionFilter = ""
+    only: OnlyStream = None
+    topics: Annotated[
         list[str] | None,
         typer.Option(
             "--map-topic",
@@ -51,13 +48,11 @@ def replay(
             help="Rename topics: '/old/=/new/'. Repeatable.",
             autocompletion=complete_topic,
         ),
-    ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, help="Number of repetitions.")] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan without connecting.")] = False,
-    report: Annotated[
-        str, typer.Option("--report", metavar="FILE", help="Write the result to this file as JSON.")
-    ] = "",
-    set_: Annotated[
+    ] = None
+    repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, help="Number of repetitions.")] = 1
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan without connecting.")] = False
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write the result to this file as JSON.")] = ""
+    settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
@@ -65,25 +60,25 @@ def replay(
             help="Setting of the mini-broker. Repeatable.",
             autocompletion=complete_setting,
         ),
-    ] = None,
+    ] = None
     side: Annotated[
         _Side, typer.Option("--side", help="Side to replay: the clients, or the broker for live clients.")
-    ] = _Side.client,
+    ] = "client"
     port: Annotated[
         int | None,
         typer.Option(
             "--port", metavar="PORT", min=0, max=65535, help="Port of --side broker; 0 selects any free port. [6650]"
         ),
-    ] = None,
-    packet_numbers: PacketNumbers = False,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
-    token: Token = "",
-    basic: Basic = "",
-    tls_trust: TlsTrust = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-) -> None:
+    ] = None
+    packet_numbers: PacketNumbers = False
+
+    @property
+    def factor(self) -> float:
+        """The factor of the original speed; 0 for the highest speed."""
+        return 0.0 if self.speed == "max" else float(self.speed)
+
+
+def replay(options: ReplayOptions, read_as: ReadAs, credentials: Credentials) -> None:
     """Replay the clients of a capture against a broker, and compare each response with the captured response.
 
     pcli replay capture.pcapng
@@ -97,22 +92,6 @@ def replay(
     Without --to, the command prepares a mini-broker from the capture. Exit codes: 0 if every response is equal or
     explained by a rule, 1 if not, 2 if nothing can be replayed. See docs/replay.md.
     """
-    from pcli.cli.replay.replay_session import Run
+    from pcli.cli.replay.replay_session import ReplayRun
 
-    Run(
-        captures=capture,
-        to=to or [],
-        admin=admin or [],
-        speed=0.0 if speed is _Speed.most else float(speed.value),
-        filter=filter_,
-        only=only_stream,
-        topics=map_topic or [],
-        repeat=repeat,
-        report=report,
-        settings=set_ or [],
-        side=side.value,
-        port=port,
-        options=read_options(decode_as, keylog),
-        security=security(token, basic, tls_trust, tls_cert, tls_key),
-        packet_numbers=packet_numbers,
-    ).run(dry=dry_run)
+    ReplayRun(options, read_as.options(), credentials.security()).run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from pcli.cli.common.output import Exit, ignoring_closed_stdout, json_text, say,
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
+    from pcli.cli.replay.replay import ReplayOptions
     from pcli.codec.capture import ReadOptions
     from pcli.replay.player.comparison.report import Report
     from pcli.replay.player.id_translation import TopicRule
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pcli.replay.player.script.script import Script
     from pcli.replay.service_url import Security
 
-__all__ = ["Run", "read_script"]
+__all__ = ["ReplayRun", "read_script"]
 
 _OWN = "the mini-broker"
 _SHOWN = 10
@@ -31,62 +32,50 @@ _SHOWN = 10
 
 
 @dataclass(slots=True)
-class Run:
-    """The parameters of `replay`."""
+class ReplayRun:
+    """The run of `replay`."""
 
-    captures: list[str]
-    to: list[str]
-    admin: list[str]
-    speed: float
-    filter: str
-    only: int | None
-    topics: list[str]
-    repeat: int
-    report: str
-    settings: list[str]
-    side: str
-    """The side that is replayed: ``client`` or ``broker``."""
-    port: int | None
-    """Port of the recorded broker; None for 6650."""
-    options: ReadOptions
+    options: ReplayOptions
+    reading: ReadOptions
     security: Security
-    packet_numbers: bool
 
-    def run(self, *, dry: bool) -> None:
+    def run(self) -> None:
         """Replay against each broker ``repeat`` times. Raises typer.Exit with the exit code, or LocalError."""
         from pcli.cli.replay.replay_output import packet_index, print_left_out, print_plan, print_report, print_two
 
+        given = self.options
         self._check()
         replay = self._replay()
-        packets = packet_index(replay.script) if self.packet_numbers else None
-        if dry:
+        packets = packet_index(replay.script) if given.packet_numbers else None
+        if given.dry_run:
             print_plan(replay, packets)
         if not replay.script.steps:
             print_left_out(replay.script.left_out, replay.script.composed)
             say("the capture contains nothing that can be replayed")
             raise typer.Exit(Exit.USAGE)
-        if dry:
+        if given.dry_run:
             return
-        reports = [(name, report) for _ in range(self.repeat) for name, report in self._plays(replay)]
+        reports = [(name, report) for _ in range(given.repeat) for name, report in self._plays(replay)]
         self._write([{"to": name, **report.json()} for name, report in reports])
         with ignoring_closed_stdout():
             for name, report in reports:
                 print_report(name, report, _SHOWN, packets)
-            if len(self.to) > 1:
+            if len(given.to or ()) > 1:
                 print_two(reports[0], reports[1], _SHOWN, packets)
         if not all(report.good for _, report in reports):
             raise typer.Exit(Exit.NO)
 
     def _check(self) -> None:
-        if self.admin and len(self.admin) != len(self.to):
+        given = self.options
+        if given.admin and len(given.admin) != len(given.to or ()):
             raise LocalError("--admin: give one URL for each --to, in the same order")
-        if self.to and self.settings:
+        if given.to and given.settings:
             raise LocalError("--set is for the mini-broker: a broker given with --to has its own settings")
-        if self.side == "broker" and (self.to or self.settings or self.topics or self.repeat > 1 or self.speed):
+        if given.side == "broker" and (given.to or given.settings or given.topics or given.repeat > 1 or given.factor):
             raise LocalError("--side broker: --to, --set, --map-topic, --repeat and --speed are for --side client")
-        if self.side == "client" and self.port is not None:
+        if given.side == "client" and given.port is not None:
             raise LocalError("--port requires --side broker")
-        if len(self.to) > 2:
+        if len(given.to or ()) > 2:
             raise LocalError("--to: give at most two brokers")
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -94,18 +83,20 @@ class Run:
     def _replay(self) -> Replay:
         from pcli.replay.player.replay import Replay
 
-        script = read_script(self.captures, self.filter, self.only, self.options)
-        return Replay(script, _pairs("--set", self.settings), [_topic_rule(text) for text in self.topics])
+        given = self.options
+        script = read_script(given.captures, given.filter, given.only, self.reading)
+        return Replay(script, _pairs("--set", given.settings or ()), [_topic_rule(text) for text in given.topics or ()])
 
     # -- replaying -------------------------------------------------------------------------------------------------
 
     def _plays(self, replay: Replay) -> Iterator[tuple[str, Report]]:
-        if self.side == "broker":
+        given = self.options
+        if given.side == "broker":
             yield "live clients", self._to_clients(replay.script)
-        elif not self.to:
+        elif not given.to:
             yield _OWN, self._own(replay)
-        for number, url in enumerate(self.to):
-            yield url, self._other(replay, url, self.admin[number] if self.admin else "")
+        for number, url in enumerate(given.to or ()):
+            yield url, self._other(replay, url, given.admin[number] if given.admin else "")
 
     def _own(self, replay: Replay) -> Report:
         from pcli.cli.replay.in_memory_broker import InMemoryBroker
@@ -127,7 +118,7 @@ class Run:
             write_line(f"broker service URL  {url}")
             sys.stdout.flush()
 
-        port = 6650 if self.port is None else self.port
+        port = 6650 if self.options.port is None else self.options.port
         return play_broker(script, port, ready=ready, note=say).report()
 
     def _other(self, replay: Replay, url: str, admin: str) -> Report:
@@ -141,15 +132,15 @@ class Run:
         for call in replay.calls if admin else ():
             call_rest(admin, call, self.security)
         auth = (method, data) if method != "none" else None
-        pace = Pace(speed=self.speed, latency_ms=500)
+        pace = Pace(speed=self.options.factor, latency_ms=500)
         player = replay.player(now_ms(), pace, administered=bool(admin), auth=auth)
         with _bar() as progress:
             play(player, service, self.security, admin=admin, progress=progress)
         return replay.report(player, own_broker=False, administered=bool(admin))
 
     def _write(self, results: list[dict[str, Any]]) -> None:
-        if self.report:
-            Path(self.report).write_text(
+        if self.options.report:
+            Path(self.options.report).write_text(
                 json_text(results if len(results) > 1 else results[0], indent=1) + "\n", "utf-8"
             )
 
@@ -182,7 +173,7 @@ def _topic_rule(text: str) -> TopicRule:
     return rule, replacement
 
 
-def _pairs(option: str, texts: list[str]) -> dict[str, str]:
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")

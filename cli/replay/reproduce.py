@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, KeyLogFile, OnlyStream
+from pcli.cli.common.option_groups import ReadAs
+from pcli.cli.common.options import Captures, ConnectionFilter, OnlyStream
 from pcli.cli.common.output import Exit, say, write_line
-from pcli.cli.common.reading_options import read_options
 
 if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
@@ -22,14 +22,14 @@ _MANY = 2000
 
 
 def reproduce(
-    capture: Captures,
+    captures: Captures,
+    *,
     filter_: ConnectionFilter = "",
     only_stream: OnlyStream = None,
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="File to which the test is written. [stdout]")
     ] = "",
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
 ) -> None:
     """Write a pytest test that replays a capture against a mini-broker and checks the responses.
 
@@ -37,7 +37,7 @@ def reproduce(
 
     Exit code: 2 if nothing can be replayed. See docs/replay.md.
     """
-    _write_test(capture, output, filter_=filter_, only=only_stream, options=read_options(decode_as, keylog))
+    _write_test(captures, output, filter_=filter_, only=only_stream, options=read_as.options())
 
 
 def _write_test(captures: list[str], output: str, *, filter_: str, only: int | None, options: ReadOptions) -> None:

@@ -190,7 +190,7 @@ def broker(
         typer.Option(
             "-T", "--format", help="json and ndjson: an object with the URLs, then an object for each line of --log."
         ),
-    ] = TextOrJson.text,
+    ] = "text",
     dispatchers: Annotated[
         bool, typer.Option("--dispatchers", help="List the dispatchers and their settings without starting a broker.")
     ] = False,
@@ -219,9 +219,9 @@ def broker(
     from pcli.cli.servers.broker_process import Run, TlsOptions, list_dispatchers
 
     if dispatchers:
-        list_dispatchers(output.value)
+        list_dispatchers(output)
         return
-    if _data_command(check, export, import_, data, out, output.value):
+    if _data_command(check, export, import_, data, out, output):
         return
     Run(
         port=port,
@@ -235,7 +235,7 @@ def broker(
         max_backlog=max_backlog,
         data=data,
         sync=not no_sync,
-        log=log.value if log is not None else "",
+        log=log if log is not None else "",
         filter=filter_,
         capture=capture,
         browse=browse,
@@ -243,7 +243,7 @@ def broker(
         scripts=script or [],
         latency=latency,
         ready_file=ready_file,
-        json=output is not TextOrJson.text,
+        json=output != "text",
         tls=TlsOptions(
             certificate=tls_cert,
             key=tls_key,

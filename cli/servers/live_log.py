@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import json_text
-from pcli.cli.common.times import TimeFormat, time_writer
+from pcli.cli.common.times import time_writer
 from pcli.cli.frames.frame_lines import text_writer
 from pcli.codec.observe import compile_filter, flatten
 from pcli.codec.observe.live_frames import INFREQUENT, LiveFrames
@@ -54,8 +54,8 @@ class LiveLog:
         self._on_closed = on_closed
         self._live = LiveFrames(types=INFREQUENT if events else None, contents=Contents(), max_frame_size=_ANY_SIZE)
         self._reading = CaptureReading()
-        self._line = text_writer(self._reading, TimeFormat.r, color=True)
-        self._time = time_writer(TimeFormat.r)
+        self._line = text_writer(self._reading, "r", color=True)
+        self._time = time_writer("r")
         self._clients: dict[int, str] = {}
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust
+from pcli.cli.common.option_groups import Credentials
 from pcli.cli.common.options import LogKind, Scripts, TextOrJson
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def proxy(
     log: Annotated[
         LogKind,
         typer.Option("--log", help="frames: print frames; events: print connections and errors; quiet: print nothing."),
-    ] = LogKind.frames,
+    ] = "frames",
     filter_: Annotated[
         str, typer.Option("-Y", "--filter", metavar="FILTER", help="Print only matching frames of --log.")
     ] = "",
@@ -61,7 +62,7 @@ def proxy(
         typer.Option(
             "-T", "--format", help="json and ndjson: an object with the URLs, then an object for each line of --log."
         ),
-    ] = TextOrJson.text,
+    ] = "text",
     fault: Annotated[
         list[str] | None,
         typer.Option("--fault", metavar="'DO … on FILTER'", help="Inject a fault. Repeatable."),
@@ -118,7 +119,6 @@ def proxy(
     words of --bytes are latency, jitter, bandwidth, slice, gap, reset, limit_data, timeout, reset_peer, slow_close,
     probability and from. See docs/proxy.md.
     """
-    from pcli.cli.common.connection_options import security
     from pcli.cli.servers.live_addons import LiveAddons
 
     stated: dict[str, Any] = {
@@ -135,7 +135,7 @@ def proxy(
         "listen_cert": listen_cert,
         "listen_key": listen_key,
         "key_log": keylog,
-        "security": security("", "", tls_trust, tls_cert, tls_key),
+        "security": Credentials(tls_trust=tls_trust, tls_cert=tls_cert, tls_key=tls_key).security(),
     }
     with LiveAddons(script or []) as addons:
         if browse:
@@ -143,9 +143,9 @@ def proxy(
             return
         _run(
             stated=stated,
-            log=log.value,
+            log=log,
             filter_=filter_,
-            json=output is not TextOrJson.text,
+            json=output != "text",
             faults=fault or [],
             byte_faults=bytes_ or [],
             addons=addons,

@@ -5,55 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from pcli.cli.common.options import DecodeAs, Files, KeyLogFile, MoreFiles, Output, System, TextOrJson, named_files
-from pcli.cli.common.output import json_text, print_json, write_line
-from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_reasons, print_tree
-from pcli.cli.stats.capture_state import At, read_state
+from pcli.cli.stats.state_view import StateView
 
 if TYPE_CHECKING:
+    from pcli.cli.stats.capture_state import CaptureState
     from pcli.codec.observe.tracking.statistics.message_balance import Balance
 
-__all__ = ["balances"]
+__all__ = ["VIEW"]
 
 _ALWAYS: Final = ("sent", "stored")
 """Values that the text shows even if they are 0."""
 
 
-def balances(
-    read: Files = None,
-    more: MoreFiles = None,
-    at: At = "",
-    output: Output = TextOrJson.text,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
-    system: System = False,
-) -> None:
-    """Show what became of the messages: sent, stored, delivered, acknowledged, remaining.
+def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> list[Balance]:
+    from pcli.codec.observe.tracking.statistics.message_balance import balances, unknown_balance
 
-    pcli stats balances -r capture.pcap
-
-    pcli stats balances -r capture.pcap --at 2026-11-20T18:15:11Z -T json
-    """
-    from pcli.codec.observe.tracking.statistics.message_balance import balance_objects, unknown_balance
-    from pcli.codec.observe.tracking.statistics.message_balance import balances as balances_of
-
-    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at)
-    found = balances_of(taken.tracker.subscriptions, taken.moment(), system=system)
-    if taken.unknown:
-        found = [unknown_balance(one, "the capture is truncated before that time") for one in found]
-    if output is TextOrJson.json:
-        write_line(json_text(balance_objects(found), indent=1))
-    elif output is TextOrJson.ndjson:
-        print_json([{"topic": topic, **one} for topic, one in balance_objects(found).items()], output.value)
-    elif found:
-        _print_balances(found)
-    raise typer.Exit(taken.finish("" if found else "no topic of an application"))
+    found = balances(state.tracker.subscriptions, until_ns, system=system)
+    return [unknown_balance(one, state.doubt) for one in found]
 
 
-def _print_balances(found: Sequence[Balance]) -> None:
+def _objects(found: Sequence[Balance]) -> dict[str, Any]:
+    from pcli.codec.observe.tracking.statistics.message_balance import balance_objects
+
+    return balance_objects(found)
+
+
+def _show(found: Sequence[Balance], state: CaptureState, until_ns: int) -> None:
     """Print balances as a table, and the reasons for values that are not known."""
     from pcli.codec.observe.text_format import short_topic
     from pcli.codec.observe.tracking.statistics.message_balance import SUBSCRIPTION_VALUES
@@ -82,3 +60,13 @@ def _values(one: Balance) -> str:
 def _rows(found: Sequence[Balance]) -> Iterator[str | list[Any]]:
     for one in found:
         yield [f"  {one.subscription}", *one.values.values()] if one.subscription else f"{one.topic}  {_values(one)}"
+
+
+VIEW: Final = StateView(
+    "balances",
+    "Show what became of the messages: sent, stored, delivered, acknowledged, remaining.",
+    _find,
+    _show,
+    noun="topic of an application",
+    objects=_objects,
+)

@@ -45,9 +45,10 @@ class CaptureState:
     """The packet numbers of the frames, if requested."""
 
     @property
-    def unknown(self) -> bool:
-        """Whether the state at the given time is unknown, because the capture is truncated before that time."""
-        return bool(self.at) and self.truncated and not self.continues
+    def doubt(self) -> str:
+        """Why the state at the given time is unknown; empty if it is known."""
+        unknown = self.at and self.truncated and not self.continues
+        return "the capture is truncated before that time" if unknown else ""
 
     def moment(self) -> int:
         """Print and return the time of the state. Raises LocalError if the capture begins later."""

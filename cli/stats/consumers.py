@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from pcli.cli.common.options import DecodeAs, Files, KeyLogFile, MoreFiles, Output, System, TextOrJson, named_files
-from pcli.cli.common.output import json_text, print_json, write_line
-from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_reasons, print_tree
-from pcli.cli.stats.capture_state import At, read_state
+from pcli.cli.stats.state_view import StateView
 
-__all__ = ["consumers"]
+if TYPE_CHECKING:
+    from pcli.cli.stats.capture_state import CaptureState
+
+__all__ = ["VIEW"]
 
 _Stats = dict[str, Any]
 
@@ -24,47 +22,27 @@ _NO_FIGURES: Final = ("subscriptions", "consumers", "consumerName", "type", "unk
 _BLOCKED: Final = ("blockedConsumerOnUnackedMsgs", "blockedSubscriptionOnUnackedMsgs")
 
 
-def consumers(
-    read: Files = None,
-    more: MoreFiles = None,
-    at: At = "",
-    output: Output = TextOrJson.text,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
-    system: System = False,
-) -> None:
-    """Show topics, subscriptions and consumers at a given time, with the field names of `topics stats`.
-
-    pcli stats consumers -r capture.pcap
-
-    pcli stats consumers -r capture.pcap --at 2026-11-20T18:15:11Z -T json
-    """
+def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> _Stats:
     from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 
-    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at)
-    found = figures(taken.tracker.subscriptions, taken.moment(), system=system)
-    if taken.unknown:
+    found = figures(state.tracker.subscriptions, until_ns, system=system)
+    if state.doubt:
         for stats in found.values():
-            _mark_unknown(stats)
-    if output is TextOrJson.json:
-        write_line(json_text(found, indent=1))
-    elif output is TextOrJson.ndjson:
-        print_json([{"topic": topic, **stats} for topic, stats in found.items()], output.value)
-    elif found:
-        print_tree(("", *_FIGURES), _rows(found))
-        print_reasons(_places(found))
-    raise typer.Exit(taken.finish("" if found else "no topic of an application"))
+            _mark_unknown(stats, state.doubt)
+    return found
 
 
-def _mark_unknown(stats: _Stats) -> None:
-    """Replace all counts with None, because the capture ends within a frame or connection before the given time."""
+def _show(found: _Stats, state: CaptureState, until_ns: int) -> None:
+    print_tree(("", *_FIGURES), _rows(found))
+    print_reasons(_places(found))
+
+
+def _mark_unknown(stats: _Stats, reason: str) -> None:
+    """Replace all counts with None for this reason."""
     names = [name for name in stats if name not in _NO_FIGURES]
-    stats.update(
-        dict.fromkeys(names),
-        unknown=dict.fromkeys(names, "the capture is truncated before that time"),
-    )
+    stats.update(dict.fromkeys(names), unknown=dict.fromkeys(names, reason))
     for one in (*stats.get("subscriptions", {}).values(), *stats.get("consumers", ())):
-        _mark_unknown(one)
+        _mark_unknown(one, reason)
 
 
 def _rows(found: _Stats) -> Iterator[str | list[Any]]:
@@ -98,3 +76,12 @@ def _places(found: _Stats) -> Iterator[tuple[str, _Stats]]:
             yield f"{place}/{name}", subscription
             for one in subscription["consumers"]:
                 yield f"{place}/{name}/{_name(one)}", one
+
+
+VIEW: Final = StateView(
+    "consumers",
+    "Show topics, subscriptions and consumers at a given time, with the field names of `topics stats`.",
+    _find,
+    _show,
+    noun="topic of an application",
+)

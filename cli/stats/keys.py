@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from pcli.cli.common.options import (
-    DecodeAs,
-    Files,
-    KeyLogFile,
-    MoreFiles,
-    Output,
-    PacketNumbers,
-    System,
-    TextOrJson,
-    named_files,
-)
-from pcli.cli.common.output import counted, print_json, say, write_line
-from pcli.cli.common.reading_options import read_options
+from pcli.cli.common.output import counted, say, write_line
 from pcli.cli.common.text_tables import print_tree
-from pcli.cli.stats.capture_state import At, read_state
+from pcli.cli.stats.state_view import StateView
 
-__all__ = ["keys", "owned_ranges"]
+if TYPE_CHECKING:
+    from pcli.cli.stats.capture_state import CaptureState
+
+__all__ = ["VIEW", "owned_ranges"]
 
 _Row = dict[str, Any]
 
@@ -38,43 +27,21 @@ _MOST_KEYS: Final = 100
 """Maximum number of keys per subscription in the text output."""
 
 
-def keys(
-    read: Files = None,
-    more: MoreFiles = None,
-    subscription: Annotated[
-        str, typer.Option("--subscription", metavar="NAME", help="Show only subscriptions with this name.")
-    ] = "",
-    at: At = "",
-    packet_numbers: PacketNumbers = False,
-    output: Output = TextOrJson.text,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
-    system: System = False,
-) -> None:
-    """Show Key_Shared subscriptions: owners of key ranges, keys that moved or were delivered out of order.
-
-    pcli stats keys -r capture.pcap
-
-    pcli stats keys -r capture.pcap --subscription work --at 2026-11-20T18:15:11Z -T json
-    """
+def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> list[_Row]:
     from pcli.codec.observe.tracking.statistics.key_statistics import key_figures
 
-    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at, packet_numbers=packet_numbers)
-    moment_ns = taken.moment() if at else taken.tracker.capture.last_ns
-    rows = key_figures(taken.tracker.subscriptions, moment_ns, system=system)
-    rows = [row | {"owners": owned_ranges(row)} for row in rows if subscription in ("", row["subscription"])]
-    if taken.packets is not None:
-        rows = [_with_packets(row, taken.packets.packet_of) for row in rows]
-    if output is not TextOrJson.text:
-        print_json(rows, output.value)
-    else:
-        for number, row in enumerate(rows):
-            if number:
-                write_line("")
-            _print(row, taken.packets.label if taken.packets is not None else str)
-    of_name = f"--subscription {subscription}: no Key_Shared subscription with this name"
-    nothing = of_name if subscription else "no Key_Shared subscription"
-    raise typer.Exit(taken.finish("" if rows else nothing))
+    rows = key_figures(state.tracker.subscriptions, until_ns, system=system)
+    rows = [row | {"owners": owned_ranges(row)} for row in rows if name in ("", row["subscription"])]
+    if state.packets is None:
+        return rows
+    return [_with_packets(row, state.packets.packet_of) for row in rows]
+
+
+def _show(rows: list[_Row], state: CaptureState, until_ns: int) -> None:
+    for number, row in enumerate(rows):
+        if number:
+            write_line("")
+        _print(row, state.packets.label if state.packets is not None else str)
 
 
 def _with_packets(row: _Row, packet_of: Callable[[int], int]) -> _Row:
@@ -168,3 +135,14 @@ def _words(row: _Row) -> Iterator[str]:
         yield f"? {name}: {reason}"
     for doubt in row["doubts"]:
         yield f"evidence incomplete: {doubt}"
+
+
+VIEW: Final = StateView(
+    "keys",
+    "Show Key_Shared subscriptions: owners of key ranges, keys that moved or were delivered out of order.",
+    _find,
+    _show,
+    noun="Key_Shared subscription",
+    option="--subscription",
+    example="work",
+)

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from pcli.cli.common.options import (
-    DecodeAs,
-    Files,
-    KeyLogFile,
-    MoreFiles,
-    Output,
-    PacketNumbers,
-    System,
-    TextOrJson,
-    named_files,
-)
-from pcli.cli.common.output import print_json, say, text_width, write_line
-from pcli.cli.common.reading_options import read_options
+from pcli.cli.common.output import say, text_width, write_line
 from pcli.cli.common.text_tables import print_reasons, print_tree
-from pcli.cli.stats.capture_state import At, read_state
+from pcli.cli.stats.state_view import StateView
 
 if TYPE_CHECKING:
+    from pcli.cli.stats.capture_state import CaptureState
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-    from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["permits"]
+__all__ = ["VIEW"]
 
 _Row = dict[str, Any]
 
@@ -45,55 +31,26 @@ _WIDTH: Final = 80
 """Width of a chart if stdout is not a terminal."""
 
 
-def permits(
-    read: Files = None,
-    more: MoreFiles = None,
-    consumer: Annotated[
-        str, typer.Option("--consumer", metavar="NAME", help="Show only consumers with this name.")
-    ] = "",
-    at: At = "",
-    packet_numbers: PacketNumbers = False,
-    output: Output = TextOrJson.text,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
-    system: System = False,
-) -> None:
-    """Show the permits of each consumer over time: granted by FLOWs, used by messages.
-
-    pcli stats permits -r capture.pcap
-
-    pcli stats permits -r capture.pcap --consumer worker-1 --at 2026-11-20T18:15:11Z -T json
-    """
-    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at, packet_numbers=packet_numbers)
-    moment_ns = taken.moment() if at else taken.tracker.capture.last_ns
-    records = [one for one in _consumers(taken.tracker, system=system) if consumer in ("", one.name)]
-    rows = list(_figures(records, moment_ns))
-    columns = {name: title for name, title in _COLUMNS.items() if packet_numbers or name != "lowest_packet"}
-    if taken.packets is not None:
-        packet_of = taken.packets.packet_of
-        rows = [row | {"lowest_packet": (frame := row["lowest_frame"]) and packet_of(frame)} for row in rows]
-    if output is not TextOrJson.text:
-        print_json(rows, output.value)
-    elif rows:
-        print_tree(("", *columns.values()), _lines(rows, columns))
-        print_reasons((_name(row), row) for row in rows)
-        _draw(records, rows, taken.tracker.capture.first_ns, moment_ns)
-    nothing = f"--consumer {consumer}: no consumer with this name" if consumer else "no consumer"
-    raise typer.Exit(taken.finish("" if rows else nothing))
-
-
-def _consumers(tracker: Tracker, *, system: bool) -> Iterator[ConsumerRecord]:
-    for group, record in tracker.subscriptions.records():
-        if group == "consumer" and (system or not record.system):
-            yield record
-
-
-def _figures(records: Sequence[ConsumerRecord], now_ns: int) -> Iterator[_Row]:
+def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> list[tuple[ConsumerRecord, _Row]]:
     from pcli.codec.observe.rules.finding_text import consumer_subject
     from pcli.codec.observe.tracking.statistics.permit_statistics import permit_figures
 
-    for record in records:
-        yield consumer_subject(record) | permit_figures(record, now_ns)
+    found = []
+    for group, record in state.tracker.subscriptions.records():
+        if group == "consumer" and (system or not record.system) and name in ("", record.name):
+            row = consumer_subject(record) | permit_figures(record, until_ns)
+            if state.packets is not None:
+                row["lowest_packet"] = row["lowest_frame"] and state.packets.packet_of(row["lowest_frame"])
+            found.append((record, row))
+    return found
+
+
+def _show(found: Sequence[tuple[ConsumerRecord, _Row]], state: CaptureState, until_ns: int) -> None:
+    rows = [row for _, row in found]
+    columns = {name: title for name, title in _COLUMNS.items() if state.packets is not None or name != "lowest_packet"}
+    print_tree(("", *columns.values()), _lines(rows, columns))
+    print_reasons((_name(row), row) for row in rows)
+    _draw(found, state.tracker.capture.first_ns, until_ns)
 
 
 def _lines(rows: Sequence[_Row], columns: Iterable[str]) -> Iterator[str | list[Any]]:
@@ -113,12 +70,12 @@ def _name(row: _Row) -> str:
     return f"consumer #{row['consumer_id']} of stream {row['stream']}"
 
 
-def _draw(records: Sequence[ConsumerRecord], rows: Sequence[_Row], first_ns: int, last_ns: int) -> None:
+def _draw(found: Sequence[tuple[ConsumerRecord, _Row]], first_ns: int, last_ns: int) -> None:
     from pcli.codec.observe.output.step_chart import step_chart
     from pcli.codec.observe.text_format import printable, short_topic
 
     width = text_width() or _WIDTH
-    drawn = [(record, row) for record, row in zip(records, rows) if record.permits.points]
+    drawn = [(record, row) for record, row in found if record.permits.points]
     for record, row in drawn[:_MOST_DRAWN]:
         session, points = record.session, [(time_ns, balance) for time_ns, _, balance in record.permits.points]
         ended_ns = session.ended_ns if session is not None else -1
@@ -136,3 +93,15 @@ def _draw(records: Sequence[ConsumerRecord], rows: Sequence[_Row], first_ns: int
 def _title(row: _Row) -> str:
     every = "" if row["stride"] == 1 else f", one of every {row['stride']} changes"
     return ("permits over time" if row["balance"] is not None else "changes of permits in the capture") + every
+
+
+VIEW: Final = StateView(
+    "permits",
+    "Show the permits of each consumer over time: granted by FLOWs, used by messages.",
+    _find,
+    _show,
+    noun="consumer",
+    objects=lambda found: [row for _, row in found],
+    option="--consumer",
+    example="worker-1",
+)

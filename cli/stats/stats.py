@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from pcli.cli.common.completion import complete_filter
 from pcli.cli.common.help_pages import PlainCommand
-from pcli.cli.common.options import (
-    DecodeAs,
-    Files,
-    KeyLogFile,
-    MoreFiles,
-    Output,
-    System,
-    TextOrJson,
-    named_files,
-)
-from pcli.cli.common.reading_options import read_options
-from pcli.cli.stats.balances import balances
-from pcli.cli.stats.consumers import consumers
-from pcli.cli.stats.keys import keys
-from pcli.cli.stats.permits import permits
+from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
+from pcli.cli.common.options import Output, System, filter_option
+from pcli.cli.stats import balances, consumers, keys, permits
 
 __all__ = ["app"]
 
@@ -32,20 +19,10 @@ app = typer.Typer(
 )
 
 
-_INTERVAL: Final[dict[str, Any]] = {"metavar": "SECONDS", "min": 1e-6, "help": "Time interval of each row."}
-Interval = Annotated[float, typer.Option("-I", "--interval", **_INTERVAL)]
-HiddenInterval = Annotated[float, typer.Option("-I", "--interval", **_INTERVAL, hidden=True)]
-"""The option -I for subcommands in which it has no effect. It is accepted so that old command lines work."""
-CountFilter = Annotated[
-    str,
-    typer.Option(
-        "-Y",
-        "--filter",
-        metavar="FILTER",
-        help="Count only frames that match, for example pulsar.type == 'SEND'.",
-        autocompletion=complete_filter,
-    ),
+Interval = Annotated[
+    float, typer.Option("-I", "--interval", metavar="SECONDS", min=1e-6, help="Time interval of each row.")
 ]
+CountFilter = Annotated[str, filter_option("Count only frames that match, for example pulsar.type == 'SEND'.")]
 
 
 def _statistic(name: str, interval: float) -> Any:
@@ -101,20 +78,19 @@ _STATISTICS: tuple[tuple[str, str, dict[str, str]], ...] = (
 
 def _add(name: str, text: str, titles: dict[str, str]) -> None:
     def command(
-        read: Files = None,
-        more: MoreFiles = None,
+        captures: CaptureFiles,
+        *,
         filter_: CountFilter = "",
         interval: Interval = 1.0,
-        output: Output = TextOrJson.text,
-        decode_as: DecodeAs = None,
-        keylog: KeyLogFile = "",
+        output: Output = "text",
+        read_as: ReadAs,
         system: System = False,
     ) -> None:
         from pcli.cli.common.capture_reading import CaptureReading
         from pcli.cli.common.text_tables import print_rows
 
-        files = named_files(read, more)
-        reading = CaptureReading(files=files, filter=filter_, options=read_options(decode_as, keylog), system=system)
+        files = captures.names
+        reading = CaptureReading(files=files, filter=filter_, options=read_as.options(), system=system)
         statistic = _statistic(name, interval)
         if name == "topics":
             tracker = statistic.tracker
@@ -123,15 +99,13 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         for facts in reading.facts():
             if name == "conv" or not reading.repeats:
                 statistic.add(facts)
-        print_rows(statistic.rows(reading.unanswered()), output.value, titles)
+        print_rows(statistic.rows(reading.unanswered()), output, titles)
         raise typer.Exit(reading.finish())
 
-    if name != "io":
-        command.__annotations__["interval"] = HiddenInterval
-    app.command(name, help=text, cls=PlainCommand)(command)
+    app.command(name, help=text, cls=PlainCommand)(flattened(command, () if name == "io" else ("interval",)))
 
 
 for _row in _STATISTICS:
     _add(*_row)
-for _command in (consumers, balances, permits, keys):
-    app.command(cls=PlainCommand)(_command)
+for _view in (consumers.VIEW, balances.VIEW, permits.VIEW, keys.VIEW):
+    app.command(_view.name, help=_view.help, cls=PlainCommand)(_view.command())

@@ -10,7 +10,7 @@ Rules of this file
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,8 @@ from pcli.cli.tables.report import check_report, write_report
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
+    from pcli.cli.common.option_groups import ReadAs
+    from pcli.cli.tables.table_options import AnalysisOptions
     from pcli.spark.engine import Engine, Progress
     from pcli.spark.request import Request
     from pcli.spark.summary import Summary
@@ -52,29 +54,28 @@ def need_tables() -> None:
         raise LocalError("tables need deltalake, numpy and pyarrow: pip install 'pulsar-pcli[tables]'") from None
 
 
-def request_from(params: Mapping[str, Any]) -> Request:
-    """Return the request that a command's parameters define. Raises LocalError if they contradict each other."""
+def request_from(paths: Sequence[str], out: str, options: AnalysisOptions, read_as: ReadAs) -> Request:
+    """Return the request that the options of a command define. Raises LocalError if they contradict each other."""
     need_tables()
-    from pcli.cli.common.reading_options import read_options
     from pcli.cli.common.times import epoch_ns
     from pcli.spark.request import Request
 
-    since, until = params.get("since"), params.get("until")
-    options = read_options(params["decode_as"], params["keylog"])
+    since, until = options.since, options.until
+    reading = read_as.options()
     request = Request(
-        paths=tuple(params["paths"]),
-        out=params["out"],
-        only=tuple(params["only"] or ()),
-        frames=params.get("frames", False),
-        cluster=params["cluster"],
-        incremental=params["incremental"],
+        paths=tuple(paths),
+        out=out,
+        only=tuple(options.only or ()),
+        frames=options.frames,
+        cluster=options.cluster,
+        incremental=options.incremental,
         since_ns=epoch_ns("--since", since) if since else None,
         until_ns=epoch_ns("--until", until) if until else None,
-        strict=params.get("strict", False),
-        keep_days=params["keep"],
-        horizon_s=params["horizon"] * 3600,
-        decode_as=dict(options.decode_as),
-        key_log=options.key_log,
+        strict=options.strict,
+        keep_days=options.keep,
+        horizon_s=options.horizon * 3600,
+        decode_as=dict(reading.decode_as),
+        key_log=reading.key_log,
     )
     if request.since_ns is not None and request.until_ns is not None and request.since_ns >= request.until_ns:
         raise LocalError(f"--since {since} is not before --until {until}: the range is empty")

@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, KeyLogFile
-from pcli.cli.tables.table_options import (
-    Cluster,
-    Frames,
-    Horizon,
-    Incremental,
-    Keep,
-    Only,
-    Out,
-    Paths,
-    Report,
-    Since,
-    Strict,
-    Until,
-)
+from pcli.cli.common.option_groups import ReadAs
+from pcli.cli.tables.table_options import AnalysisOptions, Out, Paths
 
 if TYPE_CHECKING:
     from pcli.spark.engine import InProcess
@@ -31,21 +18,10 @@ __all__ = ["analyze"]
 
 
 def analyze(
-    context: typer.Context,
     paths: Paths,
     out: Out,
-    only: Only = None,
-    frames: Frames = False,
-    cluster: Cluster = "",
-    incremental: Incremental = False,
-    horizon: Horizon = 24,
-    since: Since = "",
-    until: Until = "",
-    strict: Strict = False,
-    report: Report = "",
-    keep: Keep = None,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    options: AnalysisOptions,
+    read_as: ReadAs,
 ) -> None:
     """Create Delta Lake tables of captures: lifecycles of messages, requests, consumers, findings, gaps.
 
@@ -57,7 +33,7 @@ def analyze(
     """
     from pcli.cli.tables.analysis import request_from, run
 
-    raise typer.Exit(run(request_from(context.params), report, _in_process()))
+    raise typer.Exit(run(request_from(paths, out, options, read_as), options.report, _in_process()))
 
 
 @contextmanager

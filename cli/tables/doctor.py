@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcli.cli.common.options import Output, TextOrJson
+from pcli.cli.common.options import Output
 from pcli.cli.common.output import Exit, print_json, write_line
 from pcli.codec.errors import LocalError
 
@@ -22,7 +22,7 @@ def doctor(
         list[str] | None,
         typer.Argument(metavar="PART", help="spark, tables, report, capture, crypto or tui. [all]"),
     ] = None,
-    output: Output = TextOrJson.text,
+    output: Output = "text",
 ) -> None:
     """Check Java, Spark, tcpdump, capture permissions and extras, and print how to install what is missing.
 
@@ -32,7 +32,7 @@ def doctor(
 
     pcli doctor spark && pcli spark-analyze captures/ -o out
     """
-    raise typer.Exit(_check(parts or [], output.value))
+    raise typer.Exit(_check(parts or [], output))
 
 
 def _check(parts: Sequence[str], output: str) -> Exit:

@@ -16,47 +16,21 @@ from typing import Any
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, KeyLogFile
-from pcli.cli.tables.table_options import (
-    Cluster,
-    Conf,
-    Debug,
-    Frames,
-    Horizon,
-    Incremental,
-    Keep,
-    MasterOrServer,
-    Only,
-    Out,
-    Paths,
-    Report,
-    Since,
-    Strict,
-    Until,
-)
+from pcli.cli.common.option_groups import ReadAs
+from pcli.cli.tables.table_options import AnalysisOptions, Conf, Debug, MasterOrServer, Out, Paths
 from pcli.codec.errors import PcliError
 
 __all__ = ["print_traces", "spark_analyze"]
 
 
 def spark_analyze(
-    context: typer.Context,
     paths: Paths,
     out: Out,
+    *,
     master: MasterOrServer = "local[*]",
     conf: Conf = None,
-    only: Only = None,
-    frames: Frames = False,
-    cluster: Cluster = "",
-    incremental: Incremental = False,
-    horizon: Horizon = 24,
-    since: Since = "",
-    until: Until = "",
-    strict: Strict = False,
-    report: Report = "",
-    keep: Keep = None,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    options: AnalysisOptions,
+    read_as: ReadAs,
     debug: Debug = False,
 ) -> None:
     """Create the tables of `pcli analyze` with Spark, for many gigabytes or several machines.
@@ -69,9 +43,9 @@ def spark_analyze(
     """
     from pcli.cli.tables.analysis import request_from, run
 
-    request = request_from(context.params)
+    request = request_from(paths, out, options, read_as)
     with print_traces(debug):
-        code = run(request, report, _spark(master, conf or [], debug=debug))
+        code = run(request, options.report, _spark(master, conf or [], debug=debug))
     raise typer.Exit(code)
 
 

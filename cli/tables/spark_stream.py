@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcli.cli.common.completion import complete_severity_or_rule
-from pcli.cli.common.options import DecodeAs, KeyLogFile
+from pcli.cli.common.option_groups import ReadAs
 from pcli.cli.common.output import Exit, counted, say
-from pcli.cli.tables.table_options import Cluster, Conf, Debug, Horizon, Keep, Master, Only, Out
+from pcli.cli.tables.table_options import AnalysisOptions, Cluster, Conf, Debug, Horizon, Keep, Master, Only, Out
 
 if TYPE_CHECKING:
     from pcli.cli.tables.finding_target import FindingTarget
@@ -23,13 +23,13 @@ __all__ = ["spark_stream"]
 
 
 def spark_stream(
-    context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder that receives finished captures.")],
     out: Out,
     checkpoint: Annotated[
         str,
         typer.Option("--checkpoint", metavar="FOLDER", help="Folder where Spark records the files that it has read."),
     ],
+    *,
     master: Master = "local[*]",
     conf: Conf = None,
     only: Only = None,
@@ -60,8 +60,7 @@ def spark_stream(
             autocompletion=complete_severity_or_rule,
         ),
     ] = None,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
     debug: Debug = False,
 ) -> None:
     """Read the files of a rotated capture as they are finished, and keep the tables up to date, until Ctrl-C.
@@ -81,7 +80,8 @@ def spark_stream(
 
     if master.startswith("sc://"):
         raise LocalError("--master: spark-stream cannot use Spark Connect; use spark-analyze --incremental")
-    request = request_from({**context.params, "paths": [folder], "incremental": True})
+    options = AnalysisOptions(only=only, cluster=cluster, incremental=True, horizon=horizon, keep=keep)
+    request = request_from([folder], out, options, read_as)
     target = _target(request, on_finding, finding or ("any",))
     with print_traces(debug):
         code = _run(
@@ -92,7 +92,7 @@ def spark_stream(
             every_s=every,
             most=most,
             once=once,
-            key_log=keylog,
+            key_log=read_as.keylog,
             on_finding=None if target is None else target.send,
             debug=debug,
         )

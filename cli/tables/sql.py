@@ -8,10 +8,9 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from enum import StrEnum
 from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,14 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 
-class RowFormat(StrEnum):
-    """Values of ``-T``."""
-
-    text = "text"
-    json = "json"
-    ndjson = "ndjson"
-    csv = "csv"
-    parquet = "parquet"
+RowFormat = Literal["text", "json", "ndjson", "csv", "parquet"]
+"""Values of ``-T``."""
 
 
 def sql(
@@ -40,7 +33,7 @@ def sql(
     statement: Annotated[str, typer.Argument(metavar="SQL", help="The query, in the SQL of DuckDB.")] = "",
     output: Annotated[
         RowFormat, typer.Option("-T", "--format", help="Output format: text, json, ndjson, csv or parquet.")
-    ] = RowFormat.text,
+    ] = "text",
     file: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="Write csv or parquet to this file, not to stdout.")
     ] = "",
@@ -63,7 +56,7 @@ def sql(
         return
     if not tables or not statement:
         fail("specify the folder of the tables and a query; --examples prints some")
-    if file and output not in (RowFormat.csv, RowFormat.parquet):
+    if file and output not in ("csv", "parquet"):
         fail(f"-o {file}: only -T csv and -T parquet write to a file")
     from pcli.cli.tables.report import chosen_tables
     from pcli.spark.tables.queries import query
@@ -91,14 +84,14 @@ def _quoted(statement: str) -> str:
 
 
 def _write(rows: pa.RecordBatchReader, output: RowFormat, file: str) -> None:
-    if output is RowFormat.parquet:
+    if output == "parquet":
         _write_parquet(rows, file)
-    elif output is RowFormat.csv:
+    elif output == "csv":
         with open(file, "w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout) as target:  # noqa: PTH123
             writer = csv.writer(target, lineterminator="\n")
             writer.writerow(rows.schema.names)
             writer.writerows(map(_csv_cell, row.values()) for row in _dicts(rows))
-    elif output is RowFormat.text:
+    elif output == "text":
         print_rows(list(_dicts(rows)), "text", {name: name for name in rows.schema.names})
     else:
         print_json_lines(map(json_text, _dicts(rows)), output)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
 
 __all__ = [
     "MAX_DAYS",
+    "AnalysisOptions",
     "AsOf",
     "Cluster",
     "Conf",
     "Debug",
-    "Frames",
     "Horizon",
-    "Incremental",
     "Keep",
     "Master",
     "MasterOrServer",
     "Only",
     "Out",
     "Paths",
-    "Report",
     "RunNumber",
-    "Since",
-    "Strict",
-    "Until",
 ]
 
 MAX_DAYS: Final = 36_500
@@ -45,20 +41,12 @@ Only = Annotated[
         "producers, connections, permits, keys, findings, frames. The tables captures and gaps are always written.",
     ),
 ]
-Frames = Annotated[bool, typer.Option("--frames", help="Also write the table of all frames, which is large.")]
 Cluster = Annotated[
     str,
     typer.Option(
         "--cluster",
         metavar="LABEL",
         help="Label of the cluster, or a path pattern with {cluster}: captures/{cluster}/**.",
-    ),
-]
-Incremental = Annotated[
-    bool,
-    typer.Option(
-        "--incremental",
-        help="Read only files that are new since the last incremental run, and add their rows to the tables.",
     ),
 ]
 Horizon = Annotated[
@@ -70,19 +58,6 @@ Horizon = Annotated[
         help="Time of the capture after which the rows of an incremental run are final.",
     ),
 ]
-Since = Annotated[
-    str,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        help="Ignore packets before this time: 2026-11-20T18:15:11.25Z, or seconds since 1970.",
-    ),
-]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Ignore packets at or after this time.")]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Fail if a file cannot be read to its end, and leave OUT unchanged.")
-]
-Report = Annotated[str, typer.Option("--report", metavar="FILE", help="Also write an HTML report of the tables.")]
 _MASTERS: Final = "local[*], local[4], spark://host:7077, yarn, k8s://https://…"
 Master = Annotated[str, typer.Option("--master", metavar="URL", help=f"{_MASTERS}.")]
 MasterOrServer = Annotated[
@@ -112,3 +87,38 @@ RunNumber = Annotated[
 AsOf = Annotated[
     str, typer.Option("--as-of", metavar="TIME", help="Use the tables of the last run that had finished at this time.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisOptions:
+    """The options of `analyze` and `spark-analyze`."""
+
+    only: Only = None
+    frames: Annotated[bool, typer.Option("--frames", help="Also write the table of all frames, which is large.")] = (
+        False
+    )
+    cluster: Cluster = ""
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Read only files that are new since the last incremental run, and add their rows to the tables.",
+        ),
+    ] = False
+    horizon: Horizon = 24
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Ignore packets before this time: 2026-11-20T18:15:11.25Z, or seconds since 1970.",
+        ),
+    ] = ""
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Ignore packets at or after this time.")] = ""
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail if a file cannot be read to its end, and leave OUT unchanged.")
+    ] = False
+    report: Annotated[
+        str, typer.Option("--report", metavar="FILE", help="Also write an HTML report of the tables.")
+    ] = ""
+    keep: Keep = None

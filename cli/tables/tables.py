@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from pcli.cli.common.help_pages import PlainCommand
-from pcli.cli.common.options import Output, TextOrJson
+from pcli.cli.common.options import Output
 from pcli.cli.common.output import counted, write_line
 from pcli.cli.tables.table_options import MAX_DAYS
 
@@ -40,7 +40,7 @@ app = typer.Typer(
 def list_tables(
     out: Folder,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs that wrote the tables, not the tables.")] = False,
-    output: Output = TextOrJson.text,
+    output: Output = "text",
 ) -> None:
     """List the tables of the last run: Delta version, rows, bytes and files.
 

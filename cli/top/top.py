@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token
-from pcli.cli.common.options import (
-    CaptureFilter,
-    DecodeAs,
-    Files,
-    Interface,
-    KeyLogFile,
-    MoreFiles,
-    PacketNumbers,
-    named_files,
-)
+from pcli.cli.common.connection_options import Admin
+from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
+from pcli.cli.common.options import CaptureFilter, Interface, PacketNumbers
 from pcli.cli.common.output import Exit, write_line
-from pcli.cli.common.reading_options import read_options
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -32,8 +23,8 @@ __all__ = ["top"]
 
 
 def top(
-    read: Files = None,
-    more: MoreFiles = None,
+    captures: CaptureFiles,
+    *,
     interface: Interface = "",
     capture_filter: CaptureFilter = "",
     broker: Annotated[
@@ -63,31 +54,25 @@ def top(
         bool, typer.Option("--once", help="Print the state once as text; with -r, the state at the end of the capture.")
     ] = False,
     packet_numbers: PacketNumbers = False,
-    decode_as: DecodeAs = None,
-    keylog: KeyLogFile = "",
+    read_as: ReadAs,
     admin: Admin = "",
-    token: Token = "",
-    basic: Basic = "",
-    tls_trust: TlsTrust = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
+    credentials: Credentials,
 ) -> None:
     """Show topics, subscriptions and consumers live: permits, unacked messages, backlog, rates, findings."""
     from pcli.cli.common.capture_reading import CaptureReading
-    from pcli.cli.common.connection_options import security
     from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.cli.diagnosis.broker_query import admin_api
     from pcli.cli.top.broker_source import BrokerSource
 
-    files = named_files(read, more)
+    files = captures.names
     reading = CaptureReading(
         files=files,
         interface=interface,
         capture_filter=capture_filter,
-        options=read_options(decode_as, keylog, live=bool(interface)),
+        options=read_as.options(live=bool(interface)),
         silent=True,
     )
-    proof = security(token, basic, tls_trust, tls_cert, tls_key)
+    proof = credentials.security()
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     packets = PacketIndex() if packet_numbers else None
     source = _choose(

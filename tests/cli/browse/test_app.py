@@ -10,7 +10,6 @@ from rich.text import Text
 from textual.widgets import Input
 
 from pcli.cli.browse.key_table import KEYS
-from pcli.cli.common.times import TimeFormat
 from tests.cli.browse.conftest import finished, rows_of, status_of
 from tests.cli.test_hostile_text import CONTROLS, conversation
 from tests.cli.test_planted_secrets import SECRET, record
@@ -357,7 +356,7 @@ def test_80_by_24(browser):
         assert len(status_of(app)) <= 80
         assert status_of(app).endswith("? help")
 
-    browser(NACK, script, size=(80, 24), time=TimeFormat.r)
+    browser(NACK, script, size=(80, 24), time="r")
 
 
 def test_a_terminal_that_becomes_too_small(browser):
