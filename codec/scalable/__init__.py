@@ -4,3 +4,19 @@
 - layout.py: the graph of segments in an epoch, what changed between two epochs, and contradictions in a graph
 - routing.py: hash of a key, segment and entry bucket
 """
+
+from pcli.codec.scalable.layout import Change, Layout, Segment, changes, contradictions
+from pcli.codec.scalable.routing import bucket_of, key_hashes
+from pcli.codec.scalable.segment_name import SegmentName, scalable_topic
+
+__all__ = [
+    "Change",
+    "Layout",
+    "Segment",
+    "SegmentName",
+    "bucket_of",
+    "changes",
+    "contradictions",
+    "key_hashes",
+    "scalable_topic",
+]
