@@ -35,6 +35,7 @@ unlikely; the capture is not sufficient to decide."""
 
 GROUPS: Final = (
     "consumer", "subscription", "key", "producer", "topic", "connection", "host", "exchange", "transaction", "capture",
+    "scalable_topic",
 )  # fmt: skip
 """The types of records that rules evaluate: ConsumerRecord, SubscriptionRecord, and others."""
 

@@ -11,7 +11,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.observe.observer import Observer
@@ -21,7 +21,9 @@ from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+from pcli.codec.observe.tracking.scalable.scalable_topic_tracker import ScalableTopicTracker
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
+from pcli.codec.wire.commands import COMMANDS
 
 __all__ = ["EventSink", "Tracker", "process_events"]
 
@@ -52,14 +54,28 @@ class Tracker:
         )
         self.subscriptions = SubscriptionTracker(self.capture, on_lifecycle=on_lifecycle, on_done=on_done)
         self.producers = ProducerTracker(self.subscriptions, on_done=on_done)
+        self.scalable_topics = ScalableTopicTracker()
 
     def see(self, facts: Facts) -> None:
         """Process a frame."""
         if self.connections.see(facts):
             self.producers.see(facts)
             self.subscriptions.see(facts)
+            if facts.frame.type in _OF_SEGMENTS:
+                self.scalable_topics.see(facts)
+                self._link_segments(facts)
         if self.connections.changed_streams:
             self._propagate_doubts()
+
+    def _link_segments(self, facts: Facts) -> None:
+        """Link the records of topics with the segments that they are; classic topics are segments in some layouts."""
+        peer = facts.peer
+        if peer is not None and peer.topic.startswith("segment://"):
+            self.subscriptions.topic(peer.topic).segment = self.scalable_topics.segment(peer.topic)
+        elif facts.layout is not None and facts.layout.topic in self.scalable_topics.topics:
+            for segment in self.scalable_topics.topics[facts.layout.topic].segments.values():
+                if segment.segment is not None and segment.segment.legacy_topic:
+                    self.subscriptions.topic(segment.name).segment = segment
 
     def note(self, note: Note) -> None:
         """Process a note of the capture reader: a gap, damage, a stream that is not Pulsar."""
@@ -98,6 +114,7 @@ class Tracker:
     def _end_connection(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         self.producers.end(stream, end, time_ns, frame)
         self.subscriptions.end(stream, end, time_ns, frame)
+        self.scalable_topics.end(stream, end, time_ns, frame)
 
     def finish(self) -> None:
         """Process the end of the capture."""
@@ -115,6 +132,15 @@ class Tracker:
         yield from self.connections.records()
         yield from self.producers.records()
         yield from self.subscriptions.records()
+        yield from self.scalable_topics.records()
+
+
+_OF_SEGMENTS: Final = frozenset(
+    number
+    for number, row in COMMANDS.items()
+    if row.feature == "supports_scalable_topics" or row.name in ("PRODUCER", "SUBSCRIBE", "SUCCESS", "ERROR")
+)
+"""The commands of scalable topics, and those that show a topic's name or end a hand-over."""
 
 
 class EventSink(Protocol):

@@ -10,6 +10,7 @@ from pcli.codec.observe.tracking.records.message_counts import DeliveryCounts, P
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
+    from pcli.codec.observe.tracking.records.scalable_records import SegmentRecord
 
 __all__ = ["AGAIN", "KeyRecord", "SubscriptionRecord", "TopicRecord"]
 
@@ -54,6 +55,8 @@ class TopicRecord:
     """The highest (ledger, entry) published or delivered."""
     messages: PublishCounts = field(default_factory=PublishCounts)
     """Messages by their result, in all loads of the topic."""
+    segment: SegmentRecord | None = field(default=None, repr=False)
+    """The segment of a scalable topic that this topic stores; None for a classic topic."""
     deduplicates: bool = False
     """Whether there was a receipt of -1:-1."""
     unloads: Occurrences = field(default_factory=Occurrences)

@@ -1,0 +1,293 @@
+"""Scalable topics: layouts, sessions, assignments and hand-overs.
+
+Rules of this file
+1. The layout of a topic is that of the highest epoch in any session. With the same epoch, a layout with a new segment
+   is later: a migration does not increase the epoch. Sessions of other connections can receive an older layout later.
+2. A segment's name contains its topic, range and id, so a segment is known without a layout.
+3. The controller assigns a segment to one consumer of a subscription, or to several that share its entry buckets. If a
+   segment moves to another consumer, the hand-over ends when a SUBSCRIBE of the new consumer succeeds on the segment.
+   Until the old consumer has closed its own, the broker refuses the SUBSCRIBE with ConsumerBusy.
+4. The consumer of a segment has the name of the registered consumer, ``-seg-`` and the id of the segment, on the same
+   connection as the registration.
+5. Memory is bounded by the constants below; the oldest objects are dropped first.
+
+Source: traffic of a broker and a client 5.0.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from pcli.codec.bounded_dict import BoundedDict
+from pcli.codec.observe.observer_state import Consumer, Facts, LayoutUpdate
+from pcli.codec.observe.tracking.records.scalable_records import (
+    Assignment,
+    ControlledConsumerRecord,
+    HandOver,
+    LayoutChange,
+    LayoutSessionRecord,
+    ScalableTopicRecord,
+    SegmentRecord,
+)
+from pcli.codec.payload.texts import as_text
+from pcli.codec.proto import pb
+from pcli.codec.scalable.layout import Layout, changes, contradictions
+from pcli.codec.scalable.segment_name import SegmentName
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.topic_name import full_name
+
+__all__ = ["MAX_ASSIGNMENTS", "MAX_CHANGES", "MAX_CONSUMERS", "MAX_HAND_OVERS", "MAX_SESSIONS", "ScalableTopicTracker"]
+
+MAX_TOPICS: Final = 10_000
+"""Maximum number of scalable topics."""
+
+MAX_SEGMENTS: Final = 1_000
+"""Maximum number of segments of a topic; pruned segments are dropped first."""
+
+MAX_CHANGES: Final = 1_000
+MAX_SESSIONS: Final = 1_000
+MAX_CONSUMERS: Final = 1_000
+MAX_HAND_OVERS: Final = 1_000
+MAX_ASSIGNMENTS: Final = 64
+
+_MAX_EPOCHS: Final = 16
+
+T = TypeVar("T")
+
+
+class ScalableTopicTracker:
+    """The scalable topics of a capture."""
+
+    def __init__(self) -> None:
+        self.topics: BoundedDict[str, ScalableTopicRecord] = BoundedDict(MAX_TOPICS)
+        self._sessions: dict[tuple[int, int], tuple[ScalableTopicRecord | None, LayoutSessionRecord]] = {}
+        """Open sessions by connection and session id."""
+        self._consumers: dict[tuple[int, int], ControlledConsumerRecord] = {}
+        """Registered consumers by connection and consumer id."""
+        self._open: dict[tuple[str, str, int], HandOver] = {}
+        """Hand-overs that have not ended, by topic, subscription and segment."""
+        self._owners: BoundedDict[tuple[str, str, int], list[ControlledConsumerRecord]] = BoundedDict(MAX_SEGMENTS * 10)
+        """Consumers that have a segment, by topic, subscription and segment; several share its buckets."""
+        steps: dict[str, Callable[[Facts], None]] = {
+            "SCALABLE_TOPIC_LOOKUP": self._lookup,
+            "SCALABLE_TOPIC_UPDATE": self._update,
+            "SCALABLE_TOPIC_CLOSE": self._close,
+            "SCALABLE_TOPIC_SUBSCRIBE": self._subscribe,
+            "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE": self._subscribe_response,
+            "SCALABLE_TOPIC_ASSIGNMENT_UPDATE": self._assignment_update,
+            "SCALABLE_TOPIC_UNSUBSCRIBE": self._unsubscribe,
+            "SUCCESS": self._response,
+            "ERROR": self._response,
+        }
+        self._steps = {BY_NAME[name].number: step for name, step in steps.items()}
+
+    def see(self, facts: Facts) -> None:
+        """Process a frame."""
+        step = self._steps.get(facts.frame.type)
+        if step is not None:
+            step(facts)
+
+    def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
+        """End the sessions and registrations of a connection; ``end`` is a key of ENDS."""
+        for key in [key for key in self._sessions if key[0] == stream]:
+            self._sessions.pop(key)[1].ended_ns = time_ns
+        for key in [key for key in self._consumers if key[0] == stream]:
+            _end_consumer(self._consumers.pop(key), end, time_ns, frame)
+
+    def segment(self, name: str) -> SegmentRecord | None:
+        """Return the record of a segment by its name ``segment://…``; None if it is not such a name."""
+        parts = SegmentName.parse(name)
+        if parts is None:
+            return None
+        return _segment(self._topic(parts.topic), parts.id, parts.start, parts.end)
+
+    def records(self) -> Iterator[tuple[str, Any]]:
+        """Yield every scalable topic with the name of its group."""
+        for record in self.topics.values():
+            yield "scalable_topic", record
+
+    def _topic(self, name: str) -> ScalableTopicRecord:
+        record = self.topics.get(name)
+        if record is None:
+            record = self.topics[name] = ScalableTopicRecord(name)
+        return record
+
+    # -- sessions and layouts
+
+    def _lookup(self, facts: Facts) -> None:
+        frame, lookup = facts.frame, facts.frame.command.scalableTopicLookup
+        self._open_session(facts, lookup.session_id, frame.time_ns, frame.number)
+
+    def _open_session(self, facts: Facts, number: int, time_ns: int, frame: int) -> LayoutSessionRecord:
+        stream = facts.frame.stream.number
+        session = LayoutSessionRecord(stream, number, time_ns, frame)
+        self._sessions[stream, number] = None, session
+        return session
+
+    def _update(self, facts: Facts) -> None:
+        frame, update = facts.frame, facts.frame.command.scalableTopicUpdate
+        key = frame.stream.number, update.session_id
+        topic, session = self._sessions.get(key) or (None, None)
+        if session is None:
+            session = self._open_session(facts, update.session_id, frame.time_ns, 0)
+        if update.HasField("error"):
+            error = pb.ServerError.Name(update.error)
+            session.error, session.error_frame = f"{error}: {as_text(update.message)}", frame.number
+        layout = facts.layout
+        if layout is None:
+            return
+        if topic is None:
+            topic = self._topic(layout.topic)
+            self._sessions[key] = topic, session
+            _append(topic.sessions, session, MAX_SESSIONS)
+        session.updates += 1
+        session.repeated += layout.before == layout.after
+        if not session.epochs or session.epochs[-1][0] != layout.after.epoch:
+            _append(session.epochs, (layout.after.epoch, frame.time_ns, frame.number), _MAX_EPOCHS)
+        self._apply(topic, layout, frame.time_ns, frame.number)
+
+    def _apply(self, topic: ScalableTopicRecord, update: LayoutUpdate, time_ns: int, frame: int) -> None:
+        """Apply a layout to its topic, unless it is older than the topic's layout (rule 1)."""
+        topic.updates += 1
+        before, after = topic.layout, update.after
+        for text in contradictions(after):
+            topic.contradictions.setdefault(text, frame)
+        if before is not None and _age(after) < _age(before):
+            return
+        if topic.first_ns < 0:
+            topic.first_ns = time_ns
+        topic.layout, topic.controller = after, after.controller
+        if before is not None and before.segments == after.segments:
+            return
+        for change in changes(before, after):
+            _append(topic.changes, LayoutChange(change, time_ns, frame), MAX_CHANGES)
+        for one in after.segments.values():
+            record = _segment(topic, one.id, one.start, one.end)
+            record.segment, record.owner = one, after.brokers.get(one.id, "")
+            if not one.active and not record.sealed:
+                record.sealed_ns, record.sealed_frame = time_ns, frame
+        for number in before.segments.keys() - after.segments.keys() if before is not None else ():
+            gone = topic.segments.get(number)
+            if gone is not None:
+                gone.pruned_ns, gone.pruned_frame = time_ns, frame
+
+    def _close(self, facts: Facts) -> None:
+        close = facts.frame.command.scalableTopicClose
+        _, session = self._sessions.pop((facts.frame.stream.number, close.session_id), (None, None))
+        if session is not None:
+            session.ended_ns = facts.frame.time_ns
+
+    # -- registrations and assignments
+
+    def _subscribe(self, facts: Facts) -> None:
+        frame, subscribe = facts.frame, facts.frame.command.scalableTopicSubscribe
+        peer = facts.peer
+        if not isinstance(peer, Consumer):
+            return  # truncated
+        topic = self._topic(full_name(as_text(subscribe.topic)))
+        key = frame.stream.number, peer.id
+        older = self._consumers.get(key)
+        if older is not None:
+            _end_consumer(older, "replaced", frame.time_ns, frame.number)
+        record = self._consumers[key] = ControlledConsumerRecord(
+            topic, peer.subscription, peer.name, peer.type, *key, frame.time_ns, frame.number
+        )
+        _append(topic.consumers, record, MAX_CONSUMERS)
+
+    def _subscribe_response(self, facts: Facts) -> None:
+        response = facts.frame.command.scalableTopicSubscribeResponse
+        peer = facts.peer
+        record = self._consumers.get((facts.frame.stream.number, peer.id)) if isinstance(peer, Consumer) else None
+        if record is None:
+            return
+        if response.HasField("error"):
+            record.error, record.error_frame = ": ".join(facts.error), facts.frame.number
+        if response.HasField("assignment"):
+            self._assign(record, response.assignment, facts)
+
+    def _assignment_update(self, facts: Facts) -> None:
+        update = facts.frame.command.scalableTopicAssignmentUpdate
+        record = self._consumers.get((facts.frame.stream.number, update.consumer_id))
+        if record is not None:
+            self._assign(record, update.assignment, facts)
+
+    def _unsubscribe(self, facts: Facts) -> None:
+        frame = facts.frame
+        record = self._consumers.pop((frame.stream.number, frame.command.scalableTopicUnsubscribe.consumer_id), None)
+        if record is not None:
+            _end_consumer(record, "closed", frame.time_ns, frame.number)
+
+    def _assign(self, record: ControlledConsumerRecord, message: pb.ScalableConsumerAssignment, facts: Facts) -> None:
+        """Add an assignment, and begin and withdraw hand-overs (rule 3)."""
+        now, frame = facts.frame.time_ns, facts.frame.number
+        segments: dict[int, tuple[tuple[int, int], ...]] = {}
+        for one in message.segments:
+            segments[one.segment_id] = tuple((part.start, part.end) for part in one.bucket_ranges)
+            _segment(record.topic, one.segment_id, one.hash_start, one.hash_end)
+        _append(record.assignments, Assignment(message.layout_epoch, now, frame, segments), MAX_ASSIGNMENTS)
+        if record.type == "CHECKPOINT":
+            return  # checkpoint consumers have cursors of their own
+        for number, buckets in segments.items():
+            key = record.topic.name, record.subscription, number
+            owners = self._owners.get(key, [])
+            others = [one for one in owners if one.name != record.name]
+            if record not in owners and others and not buckets:
+                self._begin_hand_over(key, others[-1].name, record, now, frame)
+            self._owners[key] = [*(others if buckets else ()), record]
+
+    def _begin_hand_over(
+        self, key: tuple[str, str, int], before: str, record: ControlledConsumerRecord, time_ns: int, frame: int
+    ) -> None:
+        older = self._open.pop(key, None)
+        if older is not None:
+            older.withdrawn_ns = time_ns
+        self._open[key] = hand_over = HandOver(key[2], key[1], before, record.name, time_ns, frame)
+        _append(record.topic.hand_overs, hand_over, MAX_HAND_OVERS)
+
+    def _response(self, facts: Facts) -> None:
+        """Process the response to a SUBSCRIBE on a segment (rule 4)."""
+        request, peer = facts.request, facts.peer
+        if request is None or request.type != _SUBSCRIBE or not isinstance(peer, Consumer):
+            return
+        parts = SegmentName.parse(peer.topic) if peer.topic.startswith("segment://") else None
+        if parts is None:
+            return
+        key = parts.topic, peer.subscription, parts.id
+        hand_over = self._open.get(key)
+        if hand_over is None or peer.name != f"{hand_over.after}-seg-{parts.id}":
+            return
+        error, _ = facts.error
+        if not error:
+            hand_over.ready_ns, hand_over.ready_frame = facts.frame.time_ns, facts.frame.number
+            del self._open[key]
+        elif error == "ConsumerBusy":
+            hand_over.busy.add(facts.frame.time_ns, facts.frame.number)
+
+
+_SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
+
+
+def _age(layout: Layout) -> tuple[int, int]:
+    return layout.epoch, max(layout.segments, default=-1)
+
+
+def _segment(topic: ScalableTopicRecord, number: int, start: int, end: int) -> SegmentRecord:
+    record = topic.segments.get(number)
+    if record is None:
+        if len(topic.segments) >= MAX_SEGMENTS:
+            pruned = next((one.id for one in topic.segments.values() if one.pruned_ns >= 0), next(iter(topic.segments)))
+            del topic.segments[pruned]
+        record = topic.segments[number] = SegmentRecord(topic, number, start, end)
+    return record
+
+
+def _end_consumer(record: ControlledConsumerRecord, end: str, time_ns: int, frame: int) -> None:
+    record.end, record.ended_ns, record.ended_frame = end, time_ns, frame
+
+
+def _append(items: list[T], item: T, most: int) -> None:
+    """Append an item; drop the oldest items above the maximum, many at once."""
+    items.append(item)
+    if len(items) > most + most // 8:
+        del items[: len(items) - most]
