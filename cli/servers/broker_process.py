@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pcli.cli.common.output import complete_file, json_text, say
 from pcli.cli.common.signals import StopEvent
@@ -15,100 +15,42 @@ from pcli.cli.servers.server_output import open_log, print_urls
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
+    from pcli.cli.servers.broker import BrokerOptions
     from pcli.cli.servers.live_log import LiveLog
     from pcli.minibroker import MiniBroker
     from pcli.minibroker.settings import Settings
 
-__all__ = ["Run", "TlsOptions", "list_dispatchers"]
+__all__ = ["BrokerRun", "list_dispatchers"]
 
 
 @dataclass(frozen=True, slots=True)
-class TlsOptions:
-    """The options of the TLS ports."""
+class BrokerRun:
+    """The run of `broker`."""
 
-    certificate: str
-    key: str
-    trust: str
-    require_client_certificate: bool
-    port: int | None
-    http_port: int | None
-
-    def apply(self, settings: Settings) -> None:
-        """Change the settings that these options override. Raises LocalError if a certificate is missing."""
-        if self.certificate:
-            settings.tlsCertificateFilePath = settings.tlsKeyFilePath = self.certificate
-            self._open_default_ports(settings)
-        elif self != _NO_TLS and not settings.tlsCertificateFilePath:
-            raise LocalError("TLS requires a certificate: give --tls-cert")
-        settings.tlsKeyFilePath = self.key or settings.tlsKeyFilePath
-        settings.tlsTrustCertsFilePath = self.trust or settings.tlsTrustCertsFilePath
-        settings.tlsRequireTrustedClientCertOnConnect |= self.require_client_certificate
-        if self.port is not None:
-            settings.brokerServicePortTls = self.port
-        if self.http_port is not None:
-            settings.webServicePortTls = self.http_port
-
-    @staticmethod
-    def _open_default_ports(settings: Settings) -> None:
-        if settings.brokerServicePortTls < 0:
-            settings.brokerServicePortTls = 6651
-        if settings.webServicePortTls < 0:
-            settings.webServicePortTls = 8443
-
-
-_NO_TLS: Final = TlsOptions("", "", "", require_client_certificate=False, port=None, http_port=None)
-
-
-@dataclass(slots=True)
-class Run:
-    """The options of `broker`."""
-
-    port: int | None
-    http_port: int | None
-    bind: str
-    insecure: bool
-    advertised_address: str
-    settings: list[str]
-    conf: str
-    topics: list[str]
-    max_backlog: str
-    data: str
-    sync: bool
-    log: str
-    """``frames``, ``events`` or ``quiet``.
-
-    An empty value means ``frames`` if there is a filter, ``events`` if stdout is a terminal and the output is not JSON,
-    and otherwise ``quiet``.
-    """
-    filter: str
-    capture: str
-    browse: bool
-    """Whether to browse the traffic instead of printing it."""
-    faults: list[str]
-    scripts: list[str]
-    latency: str
-    ready_file: str
-    json: bool
-    tls: TlsOptions
+    options: BrokerOptions
 
     def run(self) -> None:
         """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
-        if not (self.data or self.sync):
+        given = self.options
+        if given.no_sync and not given.data:
             raise LocalError("--no-sync requires --data DIR")
-        with LiveAddons(self.scripts) as addons:
-            if self.browse:
+        with LiveAddons(given.scripts or []) as addons:
+            if given.browse:
                 self._browse(addons)
             else:
                 self._serve(addons)
 
     def _serve(self, addons: LiveAddons) -> None:
         """Run the broker until a signal arrives."""
+        given = self.options
         stop = StopEvent()
-        kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
-        log = open_log(kind, self.filter, stop, json=self.json)
-        broker = self._broker(log, addons)
-        if not self.sync:
-            say(f"{self.data}: --no-sync: confirmed messages can be lost if the machine loses power")
+        kind = given.log or (
+            "frames" if given.filter else "events" if sys.stdout.isatty() and not given.prints_json else "quiet"
+        )
+        log = open_log(kind, given.filter, stop, json=given.prints_json)
+        broker = self._broker(given.capture, log, addons)
+        if given.no_sync:
+            say(f"{given.data}: --no-sync: confirmed messages can be lost if the machine loses power")
         self._remove_ready_file()
         with broker:
             self._announce(broker)
@@ -127,74 +69,97 @@ class Run:
         from pcli.cli.browse.live_view import browse_server, check_terminal
 
         check_terminal()
-        with temporary_capture(self.capture) as path:
-            self.capture = path
-            with self._broker(None, addons) as broker:
-                browse_server(path, f"broker {broker.service_url}  {broker.http_url}")
+        with temporary_capture(self.options.capture) as path, self._broker(path, None, addons) as broker:
+            browse_server(path, f"broker {broker.service_url}  {broker.http_url}")
 
-    def _broker(self, log: LiveLog | None, addons: LiveAddons) -> MiniBroker:
+    def _broker(self, capture: str, log: LiveLog | None, addons: LiveAddons) -> MiniBroker:
         from pcli.minibroker import MiniBroker
         from pcli.minibroker.embedded.argument_parsing import size_of
 
+        given = self.options
         faults = []
-        if self.faults:
+        if given.faults:
             from pcli.codec.faults import Fault
 
-            faults = [Fault.parse(text) for text in self.faults]
+            faults = [Fault.parse(text) for text in given.faults]
         settings = self._settings()
-        self.tls.apply(settings)
+        self._apply_tls(settings)
         return MiniBroker(
-            port=settings.brokerServicePort if self.port is None else self.port,
-            http_port=settings.webServicePort if self.http_port is None else self.http_port,
-            bind=self.bind or settings.bindAddress,
-            insecure=self.insecure,
-            advertised_address=self.advertised_address,
+            port=settings.brokerServicePort if given.port is None else given.port,
+            http_port=settings.webServicePort if given.http_port is None else given.http_port,
+            bind=given.bind or settings.bindAddress,
+            insecure=given.insecure,
+            advertised_address=given.advertised_address,
             conf=settings,
-            topics=self.topics,
-            capture=self.capture or None,
-            max_backlog=size_of("--max-backlog", self.max_backlog) if self.max_backlog else None,
-            data=self.data or None,
-            sync=self.sync,
+            topics=given.topics or [],
+            capture=capture or None,
+            max_backlog=size_of("--max-backlog", given.max_backlog) if given.max_backlog else None,
+            data=given.data or None,
+            sync=not given.no_sync,
             faults=[*addons.faults, *faults],
-            latency=self.latency,
+            latency=given.latency,
             taps=[*([log] if log is not None else []), *addons.taps],
             max_log=0,
         )
 
+    def _apply_tls(self, settings: Settings) -> None:
+        """Change the settings that the TLS options override. Raises LocalError if a certificate is missing."""
+        given = self.options
+        ports = (given.tls_port, given.tls_http_port)
+        if given.tls_cert:
+            settings.tlsCertificateFilePath = settings.tlsKeyFilePath = given.tls_cert
+            if settings.brokerServicePortTls < 0:
+                settings.brokerServicePortTls = 6651
+            if settings.webServicePortTls < 0:
+                settings.webServicePortTls = 8443
+        elif not settings.tlsCertificateFilePath and (
+            given.tls_key or given.tls_trust or given.tls_require_client_cert or ports != (None, None)
+        ):
+            raise LocalError("TLS requires a certificate: give --tls-cert")
+        settings.tlsKeyFilePath = given.tls_key or settings.tlsKeyFilePath
+        settings.tlsTrustCertsFilePath = given.tls_trust or settings.tlsTrustCertsFilePath
+        settings.tlsRequireTrustedClientCertOnConnect |= given.tls_require_client_cert
+        if given.tls_port is not None:
+            settings.brokerServicePortTls = given.tls_port
+        if given.tls_http_port is not None:
+            settings.webServicePortTls = given.tls_http_port
+
     def _settings(self) -> Settings:
         from pcli.minibroker.settings import Settings
 
-        if not self.conf:
-            return Settings.from_pairs(self.settings)
+        given = self.options
+        if not given.conf:
+            return Settings.from_pairs(given.settings or [])
         from pcli.replay.sources.lazy_file import reason_of
 
         try:
-            text = Path(self.conf).read_text(encoding="utf-8")
+            text = Path(given.conf).read_text(encoding="utf-8")
         except OSError as fault:
-            raise LocalError(f"--conf {self.conf}: {reason_of(fault)}") from None
+            raise LocalError(f"--conf {given.conf}: {reason_of(fault)}") from None
         except UnicodeDecodeError:
-            raise LocalError(f"--conf {self.conf}: not UTF-8 text") from None
+            raise LocalError(f"--conf {given.conf}: not UTF-8 text") from None
         try:
             base = Settings.from_file(text)
         except LocalError as fault:
-            raise LocalError(f"--conf {self.conf}: {fault.text}") from None
-        return Settings.from_pairs(self.settings, base)
+            raise LocalError(f"--conf {given.conf}: {fault.text}") from None
+        return Settings.from_pairs(given.settings or [], base)
 
     def _remove_ready_file(self) -> None:
         """Remove the ready file. It must exist only while clients can connect."""
-        if self.ready_file and Path(self.ready_file).is_file():
-            Path(self.ready_file).unlink()
+        if self.options.ready_file and Path(self.options.ready_file).is_file():
+            Path(self.options.ready_file).unlink()
 
     def _announce(self, broker: MiniBroker) -> None:
         """Print the URLs, and write them to the ready file."""
+        given = self.options
         urls: dict[str, Any] = {"service_url": broker.service_url, "http_url": broker.http_url}
         if broker.service_url_tls:
             urls |= {"service_url_tls": broker.service_url_tls}
         if broker.http_url_tls:
             urls |= {"http_url_tls": broker.http_url_tls}
         urls["pid"] = os.getpid()
-        if self.ready_file:
-            path = Path(self.ready_file)
+        if given.ready_file:
+            path = Path(given.ready_file)
             from pcli.replay.sources.lazy_file import reason_of
 
             try:
@@ -202,8 +167,8 @@ class Run:
                 with complete_file(path) as part:
                     part.write_text(json_text(urls) + "\n")
             except OSError as fault:
-                raise LocalError(f"--ready-file {self.ready_file}: {reason_of(fault)}") from None
-        print_urls("broker", urls, json=self.json)
+                raise LocalError(f"--ready-file {given.ready_file}: {reason_of(fault)}") from None
+        print_urls("broker", urls, json=given.prints_json)
 
 
 def list_dispatchers(output: str) -> None:

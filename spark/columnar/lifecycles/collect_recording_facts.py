@@ -25,6 +25,7 @@ from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of, text_of
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
@@ -122,8 +123,8 @@ class _FactCollector:
         else:
             self._tracker.note(item)
 
-    def _evicted(self, group: str, record: Any) -> None:
-        if group == "connection" and record.leg_of is not None and record.leg_of >= 0:
+    def _evicted(self, group: str, record: object) -> None:
+        if isinstance(record, ConnectionRecord) and record.leg_of is not None and record.leg_of >= 0:
             self._duplicate_connections.add(record.stream)
 
     def _session_ended(self, producer: ProducerSession) -> None:

@@ -17,6 +17,7 @@ from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
     DOUBTS,
     REASONS,
+    UNKNOWN,
     Cell,
     cell,
     count_of,
@@ -27,7 +28,6 @@ from pcli.spark.columnar.observation.record_columns import (
     known_of,
     non_negative_of,
     of,
-    reasons,
 )
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT
 
@@ -94,15 +94,6 @@ def _sessions_cells(opening: str) -> tuple[Cell, ...]:
     )
 
 
-_FIGURES: Final = {
-    "availablePermits": "available_permits",
-    "unackedMessages": "unacked_messages",
-    "msgOutCounter": "msg_out_counter",
-    "bytesOutCounter": "bytes_out_counter",
-    "blockedConsumerOnUnackedMsgs": "blocked_consumer_on_unacked_msgs",
-}
-
-
 def _own(one: FinalConsumer, name: str, value: int) -> Any:
     """Return the value of an attached consumer; otherwise ``value``, the counter at the end of the last session."""
     return one.figures[name] if one.figures else value
@@ -118,7 +109,8 @@ def _if_certain(get: Callable[[FinalConsumer], Any]) -> Callable[[FinalConsumer]
 
 
 def _unknown(one: FinalConsumer) -> list[dict[str, str]]:
-    found, why = reasons(one.figures.get("unknown", {}), _FIGURES), why_unknown(one.record)
+    found: list[dict[str, str]] = UNKNOWN.get(one)
+    why = why_unknown(one.record)
     return found + [{"figure": name, "reason": why} for name in _RELATIVE if why]
 
 
@@ -143,19 +135,16 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("initial_position", TEXT, "Latest or Earliest", known_of("initial_position")),
     cell("read_compacted", BOOL, "true if the consumer reads the compacted topic", of("read_compacted")),
     cell("active", BOOL, "value of the last ACTIVE_CONSUMER_CHANGE; null if there was none", of("active")),
-    cell("available_permits", LONG,
-         "value at the end of the capture; null if the consumer is not attached or the value is unknown",
-         figure("availablePermits")),
-    cell("unacked_messages",
-         LONG, "messages held at the end of the capture; null if the consumer is not attached or the number is unknown",
-         figure("unackedMessages")),
+    figure("availablePermits", LONG,
+           "value at the end of the capture; null if the consumer is not attached or the value is unknown"),
+    figure("unackedMessages", LONG,
+           "messages held at the end of the capture; null if the consumer is not attached or the number is unknown"),
     cell("msg_out_counter", LONG, "messages delivered in its last session, including all messages of batches",
          lambda one: _own(one, "msgOutCounter", one.record.received)),
     cell("bytes_out_counter", LONG, "bytes of those messages, as counted by Pulsar",
          lambda one: _own(one, "bytesOutCounter", one.record.bytes_out)),
-    cell("blocked_consumer_on_unacked_msgs", BOOL,
-         "inferred value; null if the consumer is not attached or the value is unknown",
-         figure("blockedConsumerOnUnackedMsgs")),
+    figure("blockedConsumerOnUnackedMsgs", BOOL,
+           "inferred value; null if the consumer is not attached or the value is unknown"),
     cell("unknown", REASONS, "reasons for null values", _unknown),
     cell("entries_out", LONG, "number of MESSAGE frames in its last session", of("received_entries")),
     cell("acked", LONG, "messages that the consumer acknowledged in all sessions", of("acked")),
@@ -222,10 +211,7 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
     cell("attached", BOOL, "true if the producer is attached at the end of the capture", lambda one: (
         one.record.session is not None and not one.record.session.end and one.record.session.ready_ns >= 0
     )),
-    cell("sessions", LONG, "number of sessions", of("sessions")),
-    cell("ends", COUNTS, "ends of its sessions by kind", counts_of("ends")),
-    cell("refused", COUNTS, "refused PRODUCERs by error", counts_of("refused")),
-    cell("first_ns", LONG, "time of its first frame", known_of("first_ns")),
+    *_sessions_cells("PRODUCER"),
     cell("last_ns", LONG, "time of its last frame", known_of("last_ns")),
     cell("msg_in_counter", LONG, "messages sent, including all messages of batches but excluding resends", of("sent")),
     cell("entries_sent", LONG, "SEND frames, including resends and chunks", of("sent_entries")),

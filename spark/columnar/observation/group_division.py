@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -68,7 +68,7 @@ class Division:
         """Return the part that receives the traffic of a producer or consumer."""
         return self.owners.get(owner, self.rest[owner[0]])
 
-    def is_of(self, part: int, record: Any) -> bool:
+    def is_of(self, part: int, record: object) -> bool:
         """Return whether a record belongs to this part. The record must not be about a connection."""
         match record:
             case TopicRecord():

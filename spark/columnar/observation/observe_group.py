@@ -115,7 +115,7 @@ class Group(Generic[_T]):
         self,
         recording: Recording,
         tracker: Callable[..., _T],
-        is_own: Callable[[Any], bool] = _all,
+        is_own: Callable[[object], bool] = _all,
     ) -> None:
         self._recording, self._is_own, self._tracker_of = recording, is_own, tracker
         self._log = HostLog()
@@ -181,11 +181,11 @@ class Group(Generic[_T]):
         else:
             diagnosis.ended(item.item)
 
-    def _asked(self, group: str, record: Any, found: list[Finding]) -> None:
+    def _asked(self, group: str, record: object, found: list[Finding]) -> None:
         if not self._is_own(record):
             return
         self._records.setdefault(group, []).append(record)
-        last_frame = record.last_frame if group == "connection" else 0
+        last_frame = record.last_frame if isinstance(record, ConnectionRecord) else 0
         self._found |= {one.identity: FindingRow(one, last_frame) for one in found}
 
     def tables(self, cluster: str) -> dict[str, pa.RecordBatch]:

@@ -9,7 +9,8 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ __all__ = [
     "COUNTS",
     "DOUBTS",
     "REASONS",
+    "UNKNOWN",
     "Cell",
     "cell",
     "count_of",
@@ -32,7 +34,6 @@ __all__ = [
     "non_negative",
     "non_negative_of",
     "of",
-    "reasons",
     "rows_of",
     "schema_of",
 ]
@@ -97,11 +98,6 @@ def non_negative(value: int) -> int | None:
     return value if value >= 0 else None
 
 
-def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the reasons for unknown figures. ``names`` maps the names of Pulsar's statistics to column names."""
-    return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
-
-
 # -- the source of values of an object with a ``record`` ---------------------------------------------------------------
 
 
@@ -142,10 +138,19 @@ def duration_of(path: str) -> Get:
     return lambda one: get(one).total_ns + (one.now_ns - get(one).since_ns if get(one).since_ns >= 0 else 0)
 
 
-def figure(name: str) -> Get:
-    """Return a function that reads one of Pulsar's statistics of the object."""
-    return lambda one: one.figures.get(name)
+def figure(name: str, kind: pa.DataType, what: str) -> Cell:
+    """Return the column of one of Pulsar's statistics of the object: ``msg_backlog`` for msgBacklog."""
+    return cell(_column_of(name), kind, what, lambda one: one.figures.get(name))
 
+
+def _column_of(name: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+UNKNOWN: Final = cell(
+    "unknown", REASONS, "reasons for null values",
+    lambda one: [{"figure": _column_of(name), "reason": why} for name, why in one.figures.get("unknown", {}).items()],
+)  # fmt: skip
 
 DOUBTS: Final = cell(
     "doubts", many(TEXT), "reasons why evidence may be incomplete (see docs/tables.md)",

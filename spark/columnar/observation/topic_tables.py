@@ -23,6 +23,7 @@ from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
     DOUBTS,
     REASONS,
+    UNKNOWN,
     Cell,
     cell,
     count_of,
@@ -34,7 +35,6 @@ from pcli.spark.columnar.observation.record_columns import (
     non_negative,
     non_negative_of,
     of,
-    reasons,
 )
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
 
@@ -73,7 +73,7 @@ class FinalSubscription:
 
 
 def topics_of(
-    tracker: SubscriptionTracker, standing: FinalStatistics, is_own: Callable[[Any], bool]
+    tracker: SubscriptionTracker, standing: FinalStatistics, is_own: Callable[[object], bool]
 ) -> tuple[list[FinalTopic], list[FinalSubscription]]:
     """Return all topics with known names, and their subscriptions that have a captured SUBSCRIBE.
 
@@ -92,7 +92,7 @@ def topics_of(
     return topics, subscriptions
 
 
-def keys_of(tracker: SubscriptionTracker, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
+def keys_of(tracker: SubscriptionTracker, is_own: Callable[[object], bool]) -> Iterator[dict[str, Any]]:
     """Yield the retained keys of Key_Shared subscriptions, as Keys.rows does, with topic and subscription."""
     for topic in tracker.lifecycles.topics.values():
         for state in topic.subscriptions.values():
@@ -104,22 +104,12 @@ def keys_of(tracker: SubscriptionTracker, is_own: Callable[[Any], bool]) -> Iter
                     yield {**row, "subscription": state.record, "record": record, "system": system}
 
 
-_TOPIC: Final = {"msgInCounter": "msg_in_counter"}
-
-_SUBSCRIPTION: Final = {
-    "msgBacklog": "msg_backlog",
-    "msgOutCounter": "msg_out_counter",
-    "unackedMessages": "unacked_messages",
-    "blockedSubscriptionOnUnackedMsgs": "blocked_subscription_on_unacked_msgs",
-}
-
 TOPIC_CELLS: Final[tuple[Cell, ...]] = (
     cell("topic", TEXT, "full name", of("name")),
     cell("system", BOOL, "true if the topic belongs to the broker's internal traffic", of("system")),
     cell("persistent", BOOL, "true if the topic is persistent", of("persistent")),
-    cell("msg_in_counter", LONG, "messages published since the broker loaded the topic; null if the number is unknown",
-         figure("msgInCounter")),
-    cell("unknown", REASONS, "reasons for null values", lambda one: reasons(one.figures.get("unknown", {}), _TOPIC)),
+    figure("msgInCounter", LONG, "messages published since the broker loaded the topic; null if the number is unknown"),
+    UNKNOWN,
     cell("messages_in", LONG, "messages published in the capture", of("messages_in")),
     cell("bytes_in", LONG, "bytes of those messages, as counted by Pulsar", of("bytes_in")),
     cell("entries_in", LONG, "stored entries", of("entries_in")),
@@ -146,16 +136,12 @@ SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
     cell("key_shared_mode", TEXT, "AUTO_SPLIT, STICKY; null if the type is not Key_Shared or the mode is unknown",
          known_of("key_shared_mode")),
     cell("consumers", LONG, "number of consumers in the capture", lambda one: len(one.record.consumers)),
-    cell("msg_backlog", LONG, "unacknowledged entries at the end of the capture; null if the number is unknown",
-         figure("msgBacklog")),
-    cell("msg_out_counter", LONG, "messages delivered since the broker loaded the topic; null if the number is unknown",
-         figure("msgOutCounter")),
-    cell("unacked_messages", LONG, "messages that its consumers hold; null if the number is unknown",
-         figure("unackedMessages")),
-    cell("blocked_subscription_on_unacked_msgs", BOOL, "value that `topics stats` reports; null if it is unknown",
-         figure("blockedSubscriptionOnUnackedMsgs")),
-    cell("unknown", REASONS, "reasons for null values",
-         lambda one: reasons(one.figures.get("unknown", {}), _SUBSCRIPTION)),
+    figure("msgBacklog", LONG, "unacknowledged entries at the end of the capture; null if the number is unknown"),
+    figure("msgOutCounter", LONG,
+           "messages delivered since the broker loaded the topic; null if the number is unknown"),
+    figure("unackedMessages", LONG, "messages that its consumers hold; null if the number is unknown"),
+    figure("blockedSubscriptionOnUnackedMsgs", BOOL, "value that `topics stats` reports; null if it is unknown"),
+    UNKNOWN,
     cell("delivered", LONG, "messages delivered to all consumers, including all messages of batches", of("delivered")),
     cell("entries_out", LONG, "entries that contained those messages", of("entries_out")),
     cell("redelivered", COUNTS, "redelivered messages by cause (see docs/tables.md)", counts_of("again")),
@@ -237,7 +223,7 @@ class FinalBalance:
 
 
 def balances_of(
-    tracker: SubscriptionTracker, statistics: FinalStatistics, is_own: Callable[[Any], bool]
+    tracker: SubscriptionTracker, statistics: FinalStatistics, is_own: Callable[[object], bool]
 ) -> list[FinalBalance]:
     """Return the balances of all topics and subscriptions; ``is_own`` selects the records of this part."""
     found = []
@@ -276,11 +262,15 @@ def _value(name: str) -> Callable[[FinalBalance], int | None]:
     return lambda one: one.balance.values.get(name)
 
 
+def _balance_reasons(one: FinalBalance) -> list[dict[str, str]]:
+    return [{"figure": _BALANCE_COLUMNS[name], "reason": why} for name, why in one.balance.reasons.items()]
+
+
 BALANCE_CELLS: Final[tuple[Cell, ...]] = (
     cell("topic", TEXT, "full name", lambda one: one.balance.topic),
     cell("subscription", TEXT, "name; null in the row of the topic", lambda one: known(one.balance.subscription)),
     cell("system", BOOL, "true if the row belongs to the broker's internal traffic", lambda one: one.system),
     *(cell(_BALANCE_COLUMNS[name], LONG, text, _value(name)) for name, text in _HELP.items()),
-    cell("unknown", REASONS, "reasons for null values", lambda one: reasons(one.balance.reasons, _BALANCE_COLUMNS)),
+    cell("unknown", REASONS, "reasons for null values", _balance_reasons),
 )
 """All columns of `balances` except the cluster."""
