@@ -103,7 +103,7 @@ def run(
             packets.add(facts.frame)
     now_ns = _moment(question, reading.first_ns, max(last_ns, diagnosis.capture.last_ns), over=over)
     # The state precedes the end of the capture; messages and findings are complete only after it.
-    collector.tracker.subscriptions.update(now_ns)
+    collector.tracker.subscriptions.conclude(now_ns)
     states = {id(one): one.finish(now_ns) for one in collector.found() if one.kind != "message"}
     diagnosis.finish(now_ns)
     found = collector.found()

@@ -113,10 +113,9 @@ class Diagnosis:
 
     def poll(self, now_ns: int) -> list[Finding]:
         """Return the findings that no earlier call has returned; ``now_ns`` is the current time in ns since 1970."""
-        self._tracker.subscriptions.update(now_ns)
         moment = Moment(now_ns, over=False, capture=self.capture, thresholds=self._thresholds)
         new = {name: found for name, found in self._found.items() if name not in self._reported}
-        for group, record in self._tracker.records():
+        for group, record in self._tracker.records(now_ns):
             if not _is_excluded(record):
                 for rule in self._rules[group]:
                     new |= {found.identity: found for found in rule.evaluate(record, moment)}

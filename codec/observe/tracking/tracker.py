@@ -126,12 +126,15 @@ class Tracker:
         if self.capture.unread:
             self.doubt_all_records()
 
-    def records(self) -> Iterator[tuple[str, Any]]:
-        """Yield every record with the name of its group."""
+    def records(self, now_ns: int | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield every record with the name of its group.
+
+        At a time before the end of the capture, records that frames alone do not complete are copies.
+        """
         yield "capture", self.capture
-        yield from self.connections.records()
-        yield from self.producers.records()
-        yield from self.subscriptions.records()
+        yield from self.connections.records(now_ns)
+        yield from self.producers.records(now_ns)
+        yield from self.subscriptions.records(now_ns)
         yield from self.scalable_topics.records()
 
 

@@ -139,10 +139,10 @@ class TopicTracker(Tracker):
         self.producers.finish(self.capture.last_ns)
         self.subscriptions.finish(self.capture.last_ns)
 
-    def records(self) -> Iterator[tuple[str, Any]]:
+    def records(self, now_ns: int | None = None) -> Iterator[tuple[str, Any]]:
         """Yield each record with the name of its group, except records of connections."""
-        yield from self.producers.records()
-        yield from self.subscriptions.records()
+        yield from self.producers.records(now_ns)
+        yield from self.subscriptions.records(now_ns)
 
     def _replay_event(self, event: _Event) -> None:
         stream, words = event["stream"], event["words"]

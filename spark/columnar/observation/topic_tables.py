@@ -203,7 +203,7 @@ class FinalStatistics:
 
 def final_statistics_of(tracker: SubscriptionTracker, now_ns: int) -> FinalStatistics:
     """Return the figures at a time (ns since 1970). The result is valid as long as the tracker's records exist."""
-    tracker.update(now_ns)
+    tracker.conclude(now_ns)
     books = tracker.lifecycles.topics.items()
     members = [
         one for _, book in books for subscription in book.subscriptions.values() for one in subscription.attached

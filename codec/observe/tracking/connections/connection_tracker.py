@@ -14,6 +14,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from typing import Any, Final, cast
 
 from pcli.codec.bounded_dict import BoundedDict
@@ -317,7 +318,7 @@ class ConnectionTracker:
         self._table.ended(connection)
         self._watchers.forget(record)
         self._check_directions(connection)
-        count_unanswered(connection, time_ns)
+        count_unanswered(connection, connection.exchanges, time_ns)
         if record.kind == "pulsar" and not record.system and not record.translated:
             self._hosts.ended(record)
         if record.first_frame and not connection.repeats:
@@ -337,22 +338,26 @@ class ConnectionTracker:
             if not connection.record.end:
                 self._check_directions(connection)
                 self._doubt(connection, "end")
-                count_unanswered(connection, now_ns)
+                count_unanswered(connection, connection.exchanges, now_ns)
 
     def repeated(self) -> Iterator[ConnectionRecord]:
         """Yield the records of the connections that repeat others: behind a proxy, or with translated addresses."""
         yield from (one.record for one in self._table if one.record.leg_of >= 0)
 
-    def records(self) -> Iterator[tuple[str, Any]]:
-        """Yield every connection, host and exchange record with the name of its group."""
+    def records(self, now_ns: int | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield every connection, host and exchange record with the name of its group.
+
+        At a time, the exchanges of open connections are copies in which open requests have no response.
+        """
         for connection in self._table:
-            record = connection.record
-            if not record.end:
-                count_unanswered(connection, self._capture.last_ns)
+            record, exchanges = connection.record, connection.exchanges
+            if now_ns is not None and not record.end:
+                exchanges = {number: copy(one) for number, one in exchanges.items()}
+                count_unanswered(connection, exchanges, now_ns)
             if record.kind == "pulsar" or record.first_bytes:
                 yield "connection", record
             if not record.system:
-                for exchange in connection.exchanges.values():
+                for exchange in exchanges.values():
                     yield "exchange", exchange
         for host in self._hosts.records.values():
             yield "host", host

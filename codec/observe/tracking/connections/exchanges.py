@@ -15,7 +15,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pcli.codec.observe.command_ids import id_of
@@ -219,14 +219,14 @@ def _check_order(connection: ConnectionState, facts: Facts, number: int, peer: A
             return
 
 
-def count_unanswered(connection: ConnectionState, now_ns: int) -> None:
-    """Recompute the counts of requests without a response."""
-    for record in connection.exchanges.values():
+def count_unanswered(connection: ConnectionState, exchanges: Mapping[int, ExchangeRecord], now_ns: int) -> None:
+    """Count the requests without a response at a time in the exchanges of a connection, or in copies of them."""
+    for record in exchanges.values():
         record.unanswered, record.waited_ns, record.overtaken = Occurrences(), 0, 0
     for number, (kind, time_ns, _) in connection.open_requests.items():
-        _count_unanswered(connection.exchange(kind), number, time_ns, now_ns)
+        _count_unanswered(exchanges[kind], number, time_ns, now_ns)
     for number, time_ns in _open_sends(connection):
-        _count_unanswered(connection.exchange(SEND), number, time_ns, now_ns)
+        _count_unanswered(exchanges[SEND], number, time_ns, now_ns)
 
 
 def _count_unanswered(record: ExchangeRecord, number: int, time_ns: int, now_ns: int) -> None:

@@ -173,7 +173,7 @@ class ProducerRegistry:
             if one.lifecycle.receipt_ns < 0:
                 one.lifecycle.state = "lost"
             self.keep_resendable(producer, one)
-        producer.flush(over=True)
+        producer.finish()
         if self._on_end is not None:
             self._on_end(producer)
 
@@ -229,16 +229,15 @@ class ProducerRegistry:
                 for one in producer.open_sends:
                     self.give_up(one.lifecycle, "in_flight")
         for producer in self._kept.values():
-            producer.flush(over=True)
+            producer.finish()
             self.mark_lost(producer, list(producer.resendable))
             if not producer.session.end:
                 producer.record.doubts.add("end")
 
-    def records(self) -> Iterator[ProducerRecord]:
-        """Update the records and yield them."""
+    def records(self, now_ns: int | None) -> Iterator[ProducerRecord]:
+        """Yield the records, or copies that include the open SENDs at a time."""
         for producer in self._kept.values():
-            producer.flush()
-            yield producer.record
+            yield producer.record if now_ns is None else producer.record_now()
 
     def _evict(self) -> None:
         """Evict a tenth of the producers at once, to keep the cost per producer low."""

@@ -7,14 +7,17 @@ possible, which is some time after the session has ended.
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.observe.observer_state import Producer
-from pcli.codec.observe.tracking.producers.sequence_ids import SequenceIds
+from pcli.codec.observe.tracking.producers.sequence_ids import Gap, SequenceIds
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pcli.codec.observe.tracking.producers.repeated_contents import Comparison, SentEntry
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
@@ -152,16 +155,30 @@ class ProducerSession:
                 stretch.end(time_ns, frame)
         self.since_ns, self.since_frame = (time_ns, frame) if self.open_sends else (-1, 0)
 
-    def flush(self, *, over: bool = False) -> None:
-        """Update the record. ``over`` states whether the session has ended."""
-        record = self.record
-        if over:
-            self.give_up_early(0)
-        record.ids_vague = record.ids_vague or self.sequence_ids.ambiguous
-        for time_ns, frame, last, first in self.sequence_ids.gaps(over=over):
-            record.gaps.add(time_ns, frame, sample=f"{last + 1} to {first - 1}")
+    def finish(self) -> None:
+        """Complete the record, because the session has ended."""
+        self.give_up_early(0)
+        self._describe(self.record, self.sequence_ids.pending)
+        self.sequence_ids.pending = []
         if self.comparison is not None:
-            self.comparison.settle(record, over=over)
+            self.comparison.settle(self.record)
+
+    def record_now(self) -> ProducerRecord:
+        """Return a copy of the record, as it would be if nothing followed soon."""
+        record = copy(self.record)
+        record.gaps, record.no_receipt = record.gaps.copy(), copy(record.no_receipt)
+        record.restart_duplicates = record.restart_duplicates.copy()
+        record.restart_duplicates_blind = record.restart_duplicates_blind.copy()
+        self._describe(record, self.sequence_ids.lasting)
+        if self.comparison is not None:
+            self.comparison.count(record)
+        return record
+
+    def _describe(self, record: ProducerRecord, gaps: Iterable[Gap]) -> None:
+        """Add gaps and the open SENDs to the record or to a copy of it."""
+        record.ids_vague = record.ids_vague or self.sequence_ids.ambiguous
+        for time_ns, frame, last, first in gaps:
+            record.gaps.add(time_ns, frame, sample=f"{last + 1} to {first - 1}")
         if record.session is not self.session:
             return
         record.heard_ns, record.heard_frame = self.connection.heard_ns, self.connection.heard_frame

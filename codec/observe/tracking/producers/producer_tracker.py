@@ -102,9 +102,9 @@ class ProducerTracker:
         self._registry.finish()
         self._transactions.finish()
 
-    def records(self) -> Iterator[tuple[str, Any]]:
-        """Update the records and yield each with the name of its group."""
-        for producer in self._registry.records():
+    def records(self, now_ns: int | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield each record with the name of its group; at a time, copies that include the open SENDs."""
+        for producer in self._registry.records(now_ns):
             yield "producer", producer
         for transaction in self._transactions.records():
             yield "transaction", transaction

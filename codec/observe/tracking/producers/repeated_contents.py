@@ -109,26 +109,30 @@ class Comparison:
             record.restart_of, record.restart_end = lost.name, (lost.end, lost.ended_frame)
         self._last, self._others = (lost, place, new, added), 0
         if len(self._pairs) > _MOST_PAIRS:
-            self.settle(record, over=True)
+            self.settle(record)
         return True
 
-    def settle(self, record: ProducerRecord, *, over: bool) -> None:
+    def count(self, record: ProducerRecord) -> int:
         """Count the repetitions that are stored, if the earlier entry is stored too or has no response.
 
-        If ``over`` is set, pairs without a receipt are dropped; otherwise they are kept.
+        Return the number of messages that are stored twice.
         """
-        waiting: list[tuple[Lifecycle, Lifecycle]] = []
+        total = 0
         for old, new in self._pairs:
-            if new.receipt_ns < 0:
-                waiting.append((old, new))
-            elif _is_stored(new) and not (old.error or old.state == "duplicate"):
+            if _is_stored(new) and not (old.error or old.state == "duplicate"):
                 twice = _is_stored(old)
                 counter = record.restart_duplicates if twice else record.restart_duplicates_blind
                 sample = f"{old.id} and {new.id}" if twice else new.id
-                if new.topic is not None:
-                    new.topic.messages.sent_again += new.messages if twice else 0
+                total += new.messages if twice else 0
                 counter.add(new.sent_ns, old.sent_frame, new.sent_frame, sample=sample, count=new.messages)
-        self._pairs = [] if over else waiting
+        return total
+
+    def settle(self, record: ProducerRecord) -> None:
+        """Count the repetitions; those that have no receipt yet are dropped."""
+        total = self.count(record)
+        if record.topic_record is not None:
+            record.topic_record.messages.sent_again += total
+        self._pairs = []
 
 
 class RepeatedContents:
@@ -157,7 +161,7 @@ class RepeatedContents:
                 oldest.popleft()
         comparison = producer.comparison
         if comparison is not None and not comparison.compare(entry, producer.record):
-            comparison.settle(producer.record, over=True)
+            comparison.settle(producer.record)
             producer.comparison = None
 
     def lost(self, producer: ProducerSession) -> None:

@@ -90,10 +90,7 @@ class SequenceIds:
         else:
             self._since += 1
 
-    def gaps(self, *, over: bool) -> list[Gap]:
-        """Return each final gap once. If ``over`` is set, no more SENDs follow."""
-        if not self.pending or not (over or self._since > MAX_DEBT_SENDS):
-            return []
-        found, self.pending = self.pending, []
-        self._debt = self._since = 0
-        return found
+    @property
+    def lasting(self) -> list[Gap]:
+        """The gaps that later SENDs are not expected to fill."""
+        return self.pending if self._since > MAX_DEBT_SENDS else []

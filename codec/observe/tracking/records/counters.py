@@ -5,7 +5,7 @@ Times are nanoseconds since 1970, frames are ``pulsar.number``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 __all__ = ["MAX_EVIDENCE", "Occurrences", "StateDuration"]
@@ -42,6 +42,10 @@ class Occurrences:
             self.frames.remove(frame)
         if not self.count:
             self.first_ns, self.last_ns, self.sample = 0, 0, ""
+
+    def copy(self) -> Occurrences:
+        """Return a copy that can be changed alone."""
+        return replace(self, frames=self.frames[:])
 
 
 @dataclass(slots=True)

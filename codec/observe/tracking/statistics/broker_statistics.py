@@ -37,8 +37,7 @@ def figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) 
     ``system`` includes the broker's own topics. The key "unknown" of each object contains the reason for each value
     that is None.
     """
-    tracker.update(now_ns)
-    topics = tracker.lifecycles.topics
+    topics = tracker.topics_at(now_ns)
     shown = [name for name in sorted(topics) if name and (system or not topics[name].record.system)]
     return {name: topic_figures(topics[name], now_ns) for name in shown}
 

@@ -29,9 +29,8 @@ def key_figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = Fal
     "keys" lists the keys in memory; it is None if the subscription was removed. If ``system`` is set, the broker's own
     subscriptions are included.
     """
-    tracker.update(now_ns)
     found = []
-    for topic in tracker.lifecycles.topics.values():
+    for topic in tracker.topics_at(now_ns).values():
         for record in topic.record.subscriptions.values():
             if record.type == "Key_Shared" and (system or not topic.record.system):
                 subscription = topic.subscriptions.get(record.name)

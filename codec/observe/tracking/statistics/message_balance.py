@@ -69,9 +69,8 @@ def balances(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False)
 
     ``system`` includes the broker's own topics.
     """
-    tracker.update(now_ns)
     found: list[Balance] = []
-    for name, topic in sorted(tracker.lifecycles.topics.items()):
+    for name, topic in sorted(tracker.topics_at(now_ns).items()):
         if name and (system or not topic.record.system):
             found += topic_balances(topic, now_ns)
     return found

@@ -277,6 +277,7 @@ class ConsumerSessions:
             begin(subscription, time_ns, frame)
             subscription.since_ns, subscription.possibly_evicted = time_ns, subscription.topic.last
         check_close(subscription.topic)
+        update_stalls(subscription, time_ns)
         subscription.attached.append(consumer)
         subscription.had_consumer = True
         subscription.last_ns = time_ns

@@ -207,7 +207,7 @@ def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: 
         return True
     if owner is None:  # whichever consumer has the key could receive the message
         return all(can_receive(one) and not one.record.unacked for one in subscription.attached)
-    return owner is record
+    return owner.session is record.session  # a copy of a record has the same session
 
 
 def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
@@ -215,7 +215,7 @@ def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool
     holder = subscription.keys.holder(lifecycle.key) if subscription.keys is not None else None
     if holder is None or holder.permits.balance <= 0 or holder.blocked.since_ns >= 0:
         return False
-    if all(consumer.record is holder for consumer in subscription.attached):
+    if all(consumer.record.session is holder.session for consumer in subscription.attached):
         return False
     subscription.record.hash_waits.begin(
         max(_available_since(subscription, lifecycle), subscription.last_ns), lifecycle.receipt_frame

@@ -7,7 +7,7 @@
 
 Rules of this file
 1. Each command type that concerns consumers has its own function.
-2. Values that depend on the absence of frames are computed by `update`, when records are requested.
+2. Values that depend on the absence of frames are inferred (inference.py), on copies until the end of the capture.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
-from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of, entries_after_cursor
 from pcli.codec.observe.tracking.subscriptions.consumer_sessions import ConsumerSessions
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     closed_by_broker,
@@ -31,16 +30,14 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
 )
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK, dead_letter
 from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import (
-    may_be_blocked,
-    permits_granted,
-    update_stalls,
-)
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import may_be_blocked, permits_granted
+from pcli.codec.observe.tracking.subscriptions.inference import conclude, topics_at
 from pcli.codec.observe.tracking.subscriptions.message_counting import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
+from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.observe.tracking.subscriptions.transaction_end import TransactionEnd
 from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME
@@ -136,22 +133,27 @@ class SubscriptionTracker:
 
     def finish(self, now_ns: int) -> None:
         """Complete all records; ``now_ns`` is the time of the last frame."""
-        self.update(now_ns)
+        self.conclude(now_ns)
         self._sessions.finish(now_ns)
         self._acks.finish()
         self.lifecycles.finish()
 
-    def update(self, now_ns: int) -> None:
-        """Update backlogs and dispatch stalls up to a time."""
+    def conclude(self, now_ns: int) -> None:
+        """Add what the broker has probably done by the end of the capture; no frames follow."""
         for topic in self.lifecycles.topics.values():
-            for subscription in topic.subscriptions.values():
-                update_stalls(subscription, now_ns)
-                subscription.record.backlog, _ = backlog_of(subscription, now_ns)
-                subscription.record.backlog_least = entries_after_cursor(subscription)
+            conclude(topic, now_ns)
 
-    def records(self) -> Iterator[tuple[str, Any]]:
-        """Yield every topic, subscription, consumer and key record with the name of its group."""
-        for topic in self.lifecycles.topics.values():
+    def topics_at(self, now_ns: int) -> dict[str, TopicState]:
+        """Return copies of the topics that contain what the broker has probably done by a time, by name."""
+        return topics_at(self.lifecycles.topics, now_ns)
+
+    def records(self, now_ns: int | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield every topic, subscription, consumer and key record with the name of its group.
+
+        At a time, they are copies that contain what the broker has probably done by then.
+        """
+        topics = self.lifecycles.topics if now_ns is None else self.topics_at(now_ns)
+        for topic in topics.values():
             if topic.record.name:
                 yield "topic", topic.record
             for record in topic.record.subscriptions.values():

@@ -142,7 +142,7 @@ class Producing:
         self.conversation.observer.close(stream)
 
     def records(self, group: str = "producer") -> list[Any]:
-        return [record for name, record in self.tracker.records() if name == group]
+        return [record for name, record in self.tracker.records(self.conversation.now) if name == group]
 
     def record(self, name: str = "p") -> Any:
         """Return the record of the producer with that name."""
@@ -234,7 +234,7 @@ class Wire:
         )
 
     def exchange(self, type_: str, on: int = 0) -> ExchangeRecord:
-        records = [one for _, one in self.connections.records() if isinstance(one, ExchangeRecord)]
+        records = [one for _, one in self.connections.records(self.capture.last_ns) if isinstance(one, ExchangeRecord)]
         return next(one for one in records if (one.stream, one.type) == (on, type_))
 
     def host(self) -> HostRecord:

@@ -11,7 +11,7 @@ def test_a_requested_name(producing):
     record = producing.record("web")
     assert (record.topic, record.access_mode, record.sessions) == (TOPIC, "Exclusive", 1)
     assert (record.session.number, record.session.ready_frame, record.session.end) == (1, ready, "")
-    assert record.topic_record.producers == {"web": record}
+    assert list(record.topic_record.producers) == ["web"]
 
 
 def test_a_name_assigned_by_the_broker(producing):

@@ -9,7 +9,7 @@ def gaps(*steps):
     numbering = SequenceIds()
     for frame, (sequence_id, highest, messages) in enumerate(steps, 1):
         assert numbering.take(sequence_id, highest, messages, frame * 10, frame)
-    return [gap[1:] for gap in numbering.gaps(over=True)]
+    return [gap[1:] for gap in numbering.pending]
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,13 @@ def test_a_gap_between_batches():
     assert gaps((0, 4, 5), (7, 9, 3)) == [(2, 4, 7)]
 
 
-def test_a_gap_is_reported_once_after_the_limit():
+def test_a_gap_lasts_after_the_limit():
     numbering = SequenceIds()
     for sequence_id in (0, *range(5, 5 + MAX_DEBT_SENDS)):
         numbering.take(sequence_id, -1, 1, 0, 1)
-    assert numbering.gaps(over=False) == []
+    assert numbering.lasting == []
     numbering.take(5 + MAX_DEBT_SENDS, -1, 1, 0, 1)
-    assert len(numbering.gaps(over=False)) == 1
-    assert numbering.gaps(over=True) == []
+    assert len(numbering.lasting) == 1
 
 
 def test_an_id_that_goes_back():
@@ -66,7 +65,7 @@ def test_late_ids_reduce_the_gap(late, left):
     numbering = SequenceIds()
     for frame, (sequence_id, highest, messages) in enumerate([(5, -1, 1), (9, -1, 1), *late, (10, -1, 1)], 1):
         numbering.take(sequence_id, highest, messages, 0, frame)
-    assert [gap[1:] for gap in numbering.gaps(over=True)] == left
+    assert [gap[1:] for gap in numbering.pending] == left
 
 
 def test_ids_after_a_resend():
@@ -74,4 +73,4 @@ def test_ids_after_a_resend():
     numbering.skip(10, -1, 5)
     numbering.skip(12, 14, 3)
     assert numbering.take(15, -1, 1, 0, 1)
-    assert numbering.gaps(over=True) == []
+    assert numbering.pending == []

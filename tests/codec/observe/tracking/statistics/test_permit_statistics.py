@@ -25,8 +25,8 @@ def ledgers(corpus: Any, name: str, until_ns: int) -> dict[str, Row]:
             tracker.see(observer.see(item))
         elif isinstance(item, Note):
             tracker.note(item)
-    tracker.subscriptions.update(until_ns)
-    consumers = [record for group, record in tracker.records() if group == "consumer" and not record.system]
+    records = tracker.records(until_ns)
+    consumers = [record for group, record in records if group == "consumer" and not record.system]
     rows = {one.name: permit_figures(one, until_ns) for one in consumers}
     return {name: row for name, row in rows.items() if row["attached"]}
 

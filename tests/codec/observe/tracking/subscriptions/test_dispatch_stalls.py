@@ -12,8 +12,8 @@ TOPIC = "persistent://public/default/t"
 
 
 def consumers(play: Any) -> dict[str, Any]:
-    play.tracker.subscriptions.update(play.now * 1_000_000)
-    found: dict[str, Any] = play.tracker.subscriptions.lifecycles.topics[TOPIC].record.subscriptions["s"].consumers
+    topics = play.tracker.subscriptions.topics_at(play.now * 1_000_000)
+    found: dict[str, Any] = topics[TOPIC].record.subscriptions["s"].consumers
     return found
 
 
@@ -99,10 +99,7 @@ def test_a_consumer_that_holds_messages_has_a_backlog(make_scene: Any) -> None:
     for number in range(3):
         client.publish(number)
     play.wait(4_000)
-    consumers(play)
-    subscription = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
-    assert (len(client.messages), subscription.record.backlog) == (3, None)
+    assert (len(client.messages), consumers(play)["c1"].subscription.backlog) == (3, None)
     client.ack(client.messages[-1].message_id, kind="Cumulative")
     play.wait(4_000)
-    consumers(play)
-    assert subscription.record.backlog == 0
+    assert consumers(play)["c1"].subscription.backlog == 0

@@ -268,8 +268,7 @@ def parts(subscription: Any) -> dict[tuple[int, int], int]:
 
 def of_the_tracker(tracker: Any, topic: str, entries: list[tuple[int, int]], now_ns: int) -> dict[str, Any]:
     """Return the tracker's state of the same entries."""
-    tracker.subscriptions.update(now_ns)
-    book = tracker.subscriptions.lifecycles.topics[topic].subscriptions.get("s")
+    book = tracker.subscriptions.topics_at(now_ns)[topic].subscriptions.get("s")
     if book is None or not (book.attached or book.topic.record.persistent):
         # A non-persistent topic drops a subscription with its last consumer, and no frame shows it.
         return {}
@@ -366,6 +365,11 @@ def test_regressions(make_scene: Any, kind: str, fault: str, steps: list[tuple[s
     compare_books(play, kind, steps)
 
 
+def book_of(play: Any) -> Any:
+    """Return the subscription as a request for statistics shows it."""
+    return play.tracker.subscriptions.topics_at(play.now * 1_000_000)[TOPIC].subscriptions["s"]
+
+
 @pytest.mark.parametrize(
     ("kind", "steps"),
     [
@@ -387,8 +391,7 @@ def test_a_consumer_that_cannot_receive_the_entry_is_not_blocked(
     for verb, who, what in steps:
         getattr(application, verb)(who, what)
         play.wait(6_000)
-        play.tracker.subscriptions.update(play.now * 1_000_000)
-        for member in play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].attached:
+        for member in book_of(play).attached:
             assert not member.record.blocked.count
 
 
@@ -405,13 +408,12 @@ def test_a_passed_over_consumer_unblocks_at_half_of_its_limit(make_scene: Any) -
         last = sink.messages[-1]
         if last.consumer_id == 2:
             sink.ack(last.message_id, consumer_id=2)
-    record = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
+    record = book_of(play).record.consumers["c1"]
     mine = [one.message_id for one in sink.messages if one.consumer_id == 1]
     assert (record.unacked, len(mine)) == (6, 6)
     for number, blocked in ((1, True), (2, True), (3, False), (3, False)):
         sink.ack(*mine[:number])
-        play.tracker.subscriptions.update(play.now * 1_000_000)
-        assert (record.blocked.since_ns >= 0) is blocked
+        assert (book_of(play).record.consumers["c1"].blocked.since_ns >= 0) is blocked
 
 
 @pytest.mark.parametrize("others", [1, 3])
@@ -437,14 +439,12 @@ def test_a_consumer_blocked_without_permits_is_found_by_its_later_flows(make_sce
     publish(20)
     subscription = play.broker.topics[TOPIC].subscriptions["s"]
     [held] = [one for one in subscription.consumers if one.id == 1]
-    record = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
     assert (held.blocked, held.permits) == (True, 0)
     publish(100)
-    play.tracker.subscriptions.update(play.now * 1_000_000)
-    assert record.blocked.since_ns < 0, "without permits, the limit is not visible"
+    assert book_of(play).record.consumers["c1"].blocked.since_ns < 0, "without permits, the limit is not visible"
     sink.flow(3, consumer_id=1)
     publish(20 * others + 20 * (others + 1))
-    play.tracker.subscriptions.update(play.now * 1_000_000)
+    record = book_of(play).record.consumers["c1"]
     assert (record.blocked.since_ns >= 0, record.blocked_at) == (True, 6)
     assert (held.permits, held.permits_while_blocked) == (0, 3)
 
@@ -459,17 +459,16 @@ def test_a_consumer_is_blocked_at_its_limit(make_scene: Any) -> None:
     for number in range(10):
         source.publish(number)
     [held] = play.broker.topics[TOPIC].subscriptions["s"].consumers
-    book = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
-    record = book.record.consumers["c1"]
+
+    record = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
 
     def blocked() -> bool:
-        play.tracker.subscriptions.update(play.now * 1_000_000)
-        return bool(record.blocked.since_ns >= 0)
+        return bool(book_of(play).record.consumers["c1"].blocked.since_ns >= 0)
 
     assert held.blocked
     play.wait(10_000)
     assert blocked()
-    assert (record.unacked, record.blocked_at) == (6, 6)
+    assert (record.unacked, book_of(play).record.consumers["c1"].blocked_at) == (6, 6)
     sink.flow(5)
     assert (held.permits, held.permits_while_blocked, record.permits.balance) == (94, 5, 99)
     sink.ack(*[one.message_id for one in sink.messages[:2]])
