@@ -56,6 +56,8 @@ def test_every_name_in_all_exists(path):
     if path.name == "__main__.py":
         return
     module = importlib.import_module(name_of(path))
+    if module.__package__ == "pcli.codec.observe.rules" and not hasattr(module, "__all__"):
+        return  # it defines rules, and exports nothing
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
     assert len(set(module.__all__)) == len(module.__all__)
 

@@ -1,154 +1,41 @@
-"""The rules of a diagnosis, one module per rule. A rule reads one record and yields findings.
+"""The rules of a diagnosis. A rule reads one record and yields findings.
 
-finding.py defines rules and findings. RULES lists all rules in the order of --explain.
+finding.py defines rules and findings. Every module of this package is imported, and defines its rules with `rule`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
-from pcli.codec.observe.rules import (
-    ack_lost,
-    ack_timeout_too_short,
-    after_seek,
-    answers_missing,
-    answers_out_of_order,
-    auth_expired,
-    auth_refused,
-    balance_mismatch,
-    batch_acked_by_index,
-    broker_unavailable,
-    capture_incomplete,
-    chunk_resent,
-    clock_skew,
-    consumer_reconnect_loop,
-    deprecated_command,
-    dispatcher_silent,
-    double_subscribe,
-    duplicated_by_restart,
-    first_bytes,
-    keep_alive_missed,
-    key_order_broken,
-    messages_dropped,
-    mixed_key_batches,
-    never_acked,
-    old_protocol,
-    oversize_frame,
-    paused_client,
-    permits_doubled,
-    permits_leaked,
-    permits_wrong_count,
-    poison_message,
-    producer_reconnect_loop,
-    producer_refused,
-    producer_stuck,
-    producer_waiting,
-    queue_of_one,
-    receipts_out_of_order,
-    receipts_unexpected,
-    reconnect_loop,
-    redelivered_after_abort,
-    redelivered_after_ack_timeout,
-    redelivered_after_nack,
-    redelivered_after_reconnect,
-    redelivered_without_cause,
-    redelivery_storm,
-    request_refused,
-    resend_refused,
-    resend_stored,
-    rewound,
-    schema_refused,
-    schema_refused_consumer,
-    sequence_gap,
-    slots_unowned,
-    slow_answers,
-    standby,
-    stuck_blocked_hash,
-    stuck_no_permits,
-    stuck_open_transaction,
-    stuck_unacked_limit,
-    subscribe_refused,
-    subscription_recreated,
-    transaction_open,
-    watcher_gap,
-    whole_batches_again,
-    wrong_crc,
-)
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import DEFINED, Cause, Finding, Moment, Rule
 
 __all__ = ["RULES", "Cause", "Finding", "Moment", "Rule"]
 
-RULES: Final[dict[str, Rule]] = {
-    rule.name: rule
-    for rule in (
-        # consumers, subscriptions, keys
-        stuck_no_permits.RULE,
-        paused_client.RULE,
-        stuck_unacked_limit.RULE,
-        stuck_blocked_hash.RULE,
-        stuck_open_transaction.RULE,
-        slots_unowned.RULE,
-        standby.RULE,
-        dispatcher_silent.RULE,
-        permits_leaked.RULE,
-        permits_doubled.RULE,
-        permits_wrong_count.RULE,
-        messages_dropped.RULE,
-        never_acked.RULE,
-        ack_lost.RULE,
-        redelivered_after_reconnect.RULE,
-        redelivered_after_ack_timeout.RULE,
-        redelivered_after_nack.RULE,
-        redelivered_after_abort.RULE,
-        rewound.RULE,
-        after_seek.RULE,
-        redelivered_without_cause.RULE,
-        redelivery_storm.RULE,
-        poison_message.RULE,
-        key_order_broken.RULE,
-        mixed_key_batches.RULE,
-        double_subscribe.RULE,
-        subscribe_refused.RULE,
-        subscription_recreated.RULE,
-        balance_mismatch.RULE,
-        queue_of_one.RULE,
-        ack_timeout_too_short.RULE,
-        whole_batches_again.RULE,
-        batch_acked_by_index.RULE,
-        # producers, transactions
-        producer_stuck.RULE,
-        producer_waiting.RULE,
-        receipts_out_of_order.RULE,
-        receipts_unexpected.RULE,
-        sequence_gap.RULE,
-        resend_refused.RULE,
-        resend_stored.RULE,
-        duplicated_by_restart.RULE,
-        chunk_resent.RULE,
-        clock_skew.RULE,
-        producer_refused.RULE,
-        schema_refused.RULE,
-        schema_refused_consumer.RULE,
-        transaction_open.RULE,
-        # connections, hosts, exchanges, the capture
-        first_bytes.RULE,
-        auth_refused.RULE,
-        auth_expired.RULE,
-        broker_unavailable.RULE,
-        reconnect_loop.RULE,
-        keep_alive_missed.RULE,
-        consumer_reconnect_loop.RULE,
-        producer_reconnect_loop.RULE,
-        request_refused.RULE,
-        slow_answers.RULE,
-        answers_missing.RULE,
-        answers_out_of_order.RULE,
-        wrong_crc.RULE,
-        oversize_frame.RULE,
-        watcher_gap.RULE,
-        old_protocol.RULE,
-        deprecated_command.RULE,
-        capture_incomplete.RULE,
-    )
-}
+_ORDER: Final = (
+    # consumers, subscriptions, keys
+    "stuck-no-permits", "paused-client", "stuck-unacked-limit", "stuck-blocked-hash", "stuck-open-transaction",
+    "slots-unowned", "standby", "dispatcher-silent", "permits-leaked", "permits-doubled", "permits-wrong-count",
+    "messages-dropped", "never-acked", "ack-lost", "redelivered-after-reconnect", "redelivered-after-ack-timeout",
+    "redelivered-after-nack", "redelivered-after-abort", "rewound", "after-seek", "redelivered-without-cause",
+    "redelivery-storm", "poison-message", "key-order-broken", "mixed-key-batches", "double-subscribe",
+    "subscribe-refused", "subscription-recreated", "balance-mismatch", "queue-of-one", "ack-timeout-too-short",
+    "whole-batches-again", "batch-acked-by-index",
+    # producers, transactions
+    "producer-stuck", "producer-waiting", "receipts-out-of-order", "receipts-unexpected", "sequence-gap",
+    "resend-refused", "resend-stored", "duplicated-by-restart", "chunk-resent", "clock-skew", "producer-refused",
+    "schema-refused", "schema-refused-consumer", "transaction-open",
+    # connections, hosts, exchanges, the capture
+    "first-bytes", "auth-refused", "auth-expired", "broker-unavailable", "reconnect-loop", "keep-alive-missed",
+    "consumer-reconnect-loop", "producer-reconnect-loop", "request-refused", "slow-answers", "answers-missing",
+    "answers-out-of-order", "wrong-crc", "oversize-frame", "watcher-gap", "old-protocol", "deprecated-command",
+    "capture-incomplete",
+)  # fmt: skip
+"""The order of --explain, and of findings with the same weight."""
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+RULES: Final[dict[str, Rule]] = {name: DEFINED[name] for name in _ORDER}
 """Every rule by its name."""

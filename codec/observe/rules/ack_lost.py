@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import attached, seen_until
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     GAPS,
@@ -55,8 +55,6 @@ from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_
 from pcli.codec.observe.rules.reconnect_causes import cause_of_loss
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _REFUSED: Final = Cause(
     "application",
     "likely",
@@ -66,10 +64,7 @@ _REFUSED: Final = Cause(
 _IN_GAP: Final = Cause(
     "capture",
     "possible",
-    (
-        "a broker that did not respond",
-        "a connection that broke before the response",
-    ),
+    ("a broker that did not respond", "a connection that broke before the response"),
     "A capture without gaps.",
 )
 _BROKE: Final = Cause(
@@ -104,6 +99,14 @@ _LATE_NS: Final = 1_000_000_000
 """Minimum age of an unanswered ACK at the end of the capture. A younger ACK can still be answered."""
 
 
+@rule(
+    "consumer",
+    facts=("acks_unanswered", "acked_but_back", "acks_failed", "ends", "session", "connections", "last_ack_ns"),
+    title="acknowledgements that were unanswered or refused, or that did not prevent a redelivery",
+    issue="apache/pulsar#23262",
+    because_of=("broker-unavailable", "keep-alive-missed"),
+    effect=("acknowledgement was lost", "acknowledgements were lost"),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for all four cases."""
     yield from _unanswered(consumer, moment)
@@ -112,7 +115,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     subject = consumer_subject(consumer)
     for error, seen in consumer.acks_failed.items():
         yield Finding(
-            "ack-lost",
             "warning",
             "certain",
             _REFUSED,
@@ -141,7 +143,6 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     loss = loss_of(moment, session.stream, seen.frames[0] if seen.frames else 0)
     cause, delivered = loss or (_IN_GAP if GAPS & doubts else _BROKE if broke else _NO_RESPONSE, "")
     yield Finding(
-        "ack-lost",
         "warning",
         certainty(doubts, "certain" if broke else "likely"),
         cause,
@@ -167,7 +168,6 @@ def _not_delivered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding
         return
     cause, delivered = loss
     yield Finding(
-        "ack-lost",
         "warning",
         "certain",
         cause,
@@ -189,7 +189,6 @@ def _back(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         ends = cause_of_loss(consumer.ends).culprit
         cause, delivered = loss or (_NOT_STORED._replace(culprit=ends) if why == "lost" else _NOT_STORED, "")
         yield Finding(
-            "ack-lost",
             "warning",
             certainty(doubts, "certain" if loss else "likely"),
             cause,
@@ -205,18 +204,3 @@ def _back(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"back-again-{why}",
             count=seen.count,
         )
-
-
-RULE = Rule(
-    name="ack-lost",
-    group="consumer",
-    facts=("acks_unanswered", "acked_but_back", "acks_failed", "ends", "session", "connections", "last_ack_ns"),
-    title="acknowledgements that were unanswered or refused, or that did not prevent a redelivery",
-    issue="apache/pulsar#23262",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "keep-alive-missed",
-    ),
-    effect=("acknowledgement was lost", "acknowledgements were lost"),
-)

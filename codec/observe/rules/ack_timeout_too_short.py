@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -44,8 +44,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _TIMEOUT: Final = Cause(
     "application",
     "likely",
@@ -54,6 +52,12 @@ _TIMEOUT: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=("hold_ages", "ack_age_max_ns", "ack_ages", "acked_twice", "asked_again", "subscription.again"),
+    title="an acknowledgement timeout that is shorter than the processing time",
+    issue="apache/pulsar#18910",
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if entries are processed after the age at which redelivery is requested."""
     subscription = consumer.subscription
@@ -73,7 +77,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
-        "ack-timeout-too-short",
         "warning",
         certainty(doubts, "likely"),
         _TIMEOUT,
@@ -88,13 +91,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "Set the timeout above the longest processing time, or use a smaller receiver queue.",
         count=consumer.asked_again.count,
     )
-
-
-RULE = Rule(
-    name="ack-timeout-too-short",
-    group="consumer",
-    facts=("hold_ages", "ack_age_max_ns", "ack_ages", "acked_twice", "asked_again", "subscription.again"),
-    title="an acknowledgement timeout that is shorter than the processing time",
-    issue="apache/pulsar#18910",
-    evaluate=evaluate,
-)

@@ -32,14 +32,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, span, why_unsure
 from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.rules.slow_answers import TIMEOUT_NS
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME
-
-__all__ = ["RULE", "evaluate"]
 
 _IN_GAP: Final = Cause("capture", "possible", ("a broker that did not respond",), "A capture without gaps.")
 _NO_RESPONSE: Final = Cause(
@@ -61,6 +59,14 @@ _OVERTAKEN_NS: Final = 5_000_000_000
 """Minimum waiting time in nanoseconds if a later request of the same type was answered."""
 
 
+@rule(
+    "exchange",
+    facts=("unanswered", "waited_ns", "overtaken", "answered_twice", "unasked", "asked", "doubts"),
+    title="requests without a response, and responses without a request",
+    issue="apache/pulsar#3300",
+    because_of=("broker-unavailable", "keep-alive-missed"),
+    effect=("request had no response", "requests had no response"),
+)
 def evaluate(exchange: ExchangeRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for missing responses, duplicate responses, and responses without a request."""
     if exchange.type in _OTHER_RULES or (exchange.type == "CONNECT" and "end" not in exchange.doubts):
@@ -83,7 +89,6 @@ def _missing(exchange: ExchangeRecord, moment: Moment) -> Finding:
     loss = loss_of(moment, exchange.stream, missing.frames[0] if missing.frames else 0, from_client=by_client)
     cause, delivered = loss or (_IN_GAP if in_gap else _NO_RESPONSE, "")
     return Finding(
-        "answers-missing",
         "note" if in_gap else "error" if given_up else "warning",
         certainty(exchange.doubts - EDGES if loss else exchange.doubts),
         cause,
@@ -107,7 +112,6 @@ def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
     tally = exchange.answered_twice if cause == "twice" else exchange.unasked
     what = "extra responses to answered requests" if cause == "twice" else "responses without a request"
     return Finding(
-        "answers-missing",
         "note",
         "likely",
         _TOO_MANY,
@@ -121,18 +125,3 @@ def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
         cause,
         count=tally.count,
     )
-
-
-RULE = Rule(
-    name="answers-missing",
-    group="exchange",
-    facts=("unanswered", "waited_ns", "overtaken", "answered_twice", "unasked", "asked", "doubts"),
-    title="requests without a response, and responses without a request",
-    issue="apache/pulsar#3300",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "keep-alive-missed",
-    ),
-    effect=("request had no response", "requests had no response"),
-)

@@ -31,11 +31,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-
-__all__ = ["RULE", "evaluate"]
 
 _ORDER: Final = Cause(
     "broker",
@@ -45,13 +43,18 @@ _ORDER: Final = Cause(
 )
 
 
+@rule(
+    "connection",
+    facts=("out_of_order", "doubts"),
+    title="responses about a producer or consumer that arrived before the response to its PRODUCER or SUBSCRIBE",
+    issue="apache/pulsar#20737",
+)
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     tally = record.out_of_order
     if not tally.count or GAPS.intersection(record.doubts):
         return
     yield Finding(
-        "answers-out-of-order",
         "warning",
         "likely",
         _ORDER,
@@ -66,13 +69,3 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "Client and broker may disagree on the state of that producer or consumer: check it in `topics stats`.",
         count=tally.count,
     )
-
-
-RULE = Rule(
-    name="answers-out-of-order",
-    group="connection",
-    facts=("out_of_order", "doubts"),
-    title="responses about a producer or consumer that arrived before the response to its PRODUCER or SUBSCRIBE",
-    issue="apache/pulsar#20737",
-    evaluate=evaluate,
-)

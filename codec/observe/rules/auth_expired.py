@@ -30,19 +30,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-
-__all__ = ["RULE", "evaluate"]
 
 _NOT_RENEWED: Final = Cause(
     "application",
     "likely",
-    (
-        "a client library that cannot renew credentials",
-        "a broker that closed the connection for another reason",
-    ),
+    ("a client library that cannot renew credentials", "a broker that closed the connection for another reason"),
     "The broker's log at that time, and the authentication settings of the client.",
 )
 
@@ -55,6 +50,12 @@ _REFUSED_NS: Final = 5_000_000_000
 _BY_BROKER: Final = ("fin_broker", "reset_broker", "auth")
 
 
+@rule(
+    "connection",
+    facts=("challenges", "challenge_open_ns", "refreshed_ns", "end", "ended_ns", "doubts"),
+    title="credentials that expired and were not renewed",
+    issue="PIP-55",
+)
 def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if a challenge was not answered or the response was not accepted."""
     until = record.ended_ns if record.end else moment.now_ns
@@ -89,7 +90,6 @@ def _refused(record: ConnectionRecord, *, by_broker: bool) -> bool:
 def _finding(record: ConnectionRecord, cause: str, what: str, since_ns: int, opposite: str) -> Finding:
     ended = "; it closed the connection" if record.end in _BY_BROKER and cause == "unanswered" else ""
     return Finding(
-        "auth-expired",
         "error",
         certainty(record.doubts - {"start"}, "certain" if cause == "unanswered" else "likely"),
         _NOT_RENEWED,
@@ -101,13 +101,3 @@ def _finding(record: ConnectionRecord, cause: str, what: str, since_ns: int, opp
         "Configure credentials that can be renewed (a token supplier or file) and belong to the same role.",
         cause,
     )
-
-
-RULE = Rule(
-    name="auth-expired",
-    group="connection",
-    facts=("challenges", "challenge_open_ns", "refreshed_ns", "end", "ended_ns", "doubts"),
-    title="credentials that expired and were not renewed",
-    issue="PIP-55",
-    evaluate=evaluate,
-)

@@ -32,11 +32,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import error_message, times
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
-
-__all__ = ["RULE", "evaluate"]
 
 _CREDENTIALS: Final = Cause(
     "application",
@@ -53,12 +51,12 @@ _ADVICE: Final = {
 }
 
 
+@rule("host", facts=("denied",), title="logins or requests refused for lack of permission", issue="apache/pulsar#17784")
 def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each error and command."""
     for named, tally in host.denied.items():
         error, _, command = named.partition(" ")
         yield Finding(
-            "auth-refused",
             "error",
             "certain",
             _CREDENTIALS,
@@ -72,13 +70,3 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
             named,
             count=tally.count,
         )
-
-
-RULE = Rule(
-    name="auth-refused",
-    group="host",
-    facts=("denied",),
-    title="logins or requests refused for lack of permission",
-    issue="apache/pulsar#17784",
-    evaluate=evaluate,
-)

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     GAPS,
@@ -45,8 +45,6 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
-
-__all__ = ["RULE"]
 
 _NOT_DELIVERED: Final = Cause(
     "broker",
@@ -60,6 +58,13 @@ _NOT_DELIVERED: Final = Cause(
 )
 
 
+@rule(
+    "subscription",
+    facts=("passed_over", "topic.doubts"),
+    title="messages that a subscription never received, although it received later messages",
+    issue="apache/pulsar#6027",
+    effect=("message was never delivered", "messages were never delivered"),
+)
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if messages were passed over."""
     passed = subscription.passed_over
@@ -67,7 +72,6 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     if not passed.count or GAPS & doubts:
         return
     yield Finding(
-        "balance-mismatch",
         "warning",
         "likely",
         _NOT_DELIVERED,
@@ -83,14 +87,3 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         "filterRejectedMsgCount in the statistics of the subscription.",
         count=passed.count,
     )
-
-
-RULE = Rule(
-    name="balance-mismatch",
-    group="subscription",
-    facts=("passed_over", "topic.doubts"),
-    title="messages that a subscription never received, although it received later messages",
-    issue="apache/pulsar#6027",
-    evaluate=evaluate,
-    effect=("message was never delivered", "messages were never delivered"),
-)

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -42,8 +42,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _BY_INDEX: Final = Cause(
     "client",
     "likely",
@@ -52,6 +50,13 @@ _BY_INDEX: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=("acked_with_batch", "asked_with_batch", "durable"),
+    title="messages that were lost because an ACK of another message acknowledged their batch",
+    issue="apache/pulsar#5969",
+    effect=("message was lost", "messages were lost"),
+)
 def evaluate(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding if a consumer ended before it had acknowledged all messages of such batches."""
     lost = consumer.acked_with_batch
@@ -59,7 +64,6 @@ def evaluate(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
-        "batch-acked-by-index",
         "warning" if consumer.asked_with_batch.count else "note",
         certainty(doubts, "likely"),
         _BY_INDEX,
@@ -73,14 +77,3 @@ def evaluate(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
         "were processed.",
         count=lost.count,
     )
-
-
-RULE = Rule(
-    name="batch-acked-by-index",
-    group="consumer",
-    facts=("acked_with_batch", "asked_with_batch", "durable"),
-    title="messages that were lost because an ACK of another message acknowledged their batch",
-    issue="apache/pulsar#5969",
-    evaluate=evaluate,
-    effect=("message was lost", "messages were lost"),
-)

@@ -29,20 +29,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import host_subject, place
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import at, certainty, count_of, error_message, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import HostRecord, Outage
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
-__all__ = ["RULE", "evaluate"]
-
 _BROKER: Final = Cause(
     "broker",
     "likely",
-    (
-        "a firewall or a load balancer that closes and refuses connections",
-        "a network failure",
-    ),
+    ("a firewall or a load balancer that closes and refuses connections", "a network failure"),
     "The broker's log, and whether its process was restarted.",
 )
 
@@ -54,6 +49,13 @@ _MUTE: Final = Cause(
 )
 
 
+@rule(
+    "host",
+    facts=("attempts", "outages", "outage", "doubts"),
+    title="a broker that lost its connections and refused new ones",
+    issue="apache/pulsar#22709",
+    because_of=("broker-unavailable",),
+)
 def evaluate(host: HostRecord, moment: Moment) -> Iterator[Finding]:
     """Return one finding for each outage of a host with CONNECTs or with a port of Pulsar."""
     if not (host.attempts.count or host.server[1] in (DEFAULT_PORT, DEFAULT_TLS_PORT)):
@@ -80,7 +82,6 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
     lasted = span((outage.until_ns if over else now_ns) - outage.since_ns)
     until = at(outage.until_frame) if over else "the end" if moment.over else "now"
     return Finding(
-        "broker-unavailable",
         "warning" if over else "error",
         certainty(doubts),
         _BROKER if outage.lost.count or outage.refused.count or outage.not_ready.count else _MUTE,
@@ -95,14 +96,3 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
         count=outage.attempts,
         until_ns=max(0, outage.until_ns),
     )
-
-
-RULE = Rule(
-    name="broker-unavailable",
-    group="host",
-    facts=("attempts", "outages", "outage", "doubts"),
-    title="a broker that lost its connections and refused new ones",
-    issue="apache/pulsar#22709",
-    evaluate=evaluate,
-    because_of=("broker-unavailable",),
-)

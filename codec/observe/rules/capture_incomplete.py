@@ -27,20 +27,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import count_of
 from pcli.codec.observe.text_format import size_text
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
-__all__ = ["RULE", "evaluate"]
 
-
+@rule(
+    "capture",
+    facts=("gaps", "gap_bytes", "midstream", "one_way", "cut", "unread", "damaged", "unfinished", "evicted"),
+    title="data that the capture does not contain",
+    issue="apache/pulsar#23262",
+)
 def evaluate(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding that lists all missing data."""
     missing = list(_missing_data(capture))
     if missing:
         yield Finding(
-            "capture-incomplete",
             "note",
             "certain",
             Cause("capture"),
@@ -70,13 +73,3 @@ def _missing_data(capture: CaptureRecord) -> Iterator[str]:
         yield f"{count_of(capture.unfinished, 'incomplete frame')}"
     for kind, count in capture.evicted.items():
         yield f"{count_of(count, f'{kind} record')} evicted to limit memory"
-
-
-RULE = Rule(
-    name="capture-incomplete",
-    group="capture",
-    facts=("gaps", "gap_bytes", "midstream", "one_way", "cut", "unread", "damaged", "unfinished", "evicted"),
-    title="data that the capture does not contain",
-    issue="apache/pulsar#23262",
-    evaluate=evaluate,
-)

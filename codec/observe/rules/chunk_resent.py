@@ -26,22 +26,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import count_of, first_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.reconnect_causes import cause_of_ends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["RULE"]
 
-
+@rule(
+    "producer",
+    facts=("chunks_resent", "ends"),
+    title="chunks of a message that were sent more than once",
+    issue="apache/pulsar#21070",
+    because_of=("broker-unavailable", "keep-alive-missed", "auth-expired"),
+    effect=("chunk was resent", "chunks were resent"),
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the producer resent chunks."""
     seen = producer.chunks_resent
     if not seen.count:
         return
     yield Finding(
-        "chunk-resent",
         "warning",
         "certain",
         cause_of_ends(producer.ends),
@@ -54,19 +59,3 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         "Check with `pcli trace` whether the message arrived, and upgrade consumers that lose such messages.",
         count=seen.count,
     )
-
-
-RULE = Rule(
-    name="chunk-resent",
-    group="producer",
-    facts=("chunks_resent", "ends"),
-    title="chunks of a message that were sent more than once",
-    issue="apache/pulsar#21070",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "keep-alive-missed",
-        "auth-expired",
-    ),
-    effect=("chunk was resent", "chunks were resent"),
-)

@@ -32,12 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import count_of, frames_text, span
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-
-__all__ = ["RULE"]
 
 _CAPTURE_CLOCK: Final = Cause(
     "capture", "possible", ("the clocks of all hosts with producers",), "A comparison of both hosts with a time server."
@@ -45,10 +43,7 @@ _CAPTURE_CLOCK: Final = Cause(
 _PRODUCER_CLOCK: Final = Cause(
     "application",
     "likely",
-    (
-        "the clock of the capturing host",
-        "an application that sets the publish time",
-    ),
+    ("the clock of the capturing host", "an application that sets the publish time"),
     "A comparison of both hosts with a time server.",
 )
 
@@ -61,6 +56,12 @@ STEADY_MS: Final = 5_000
 _MIN_SENDS: Final = 3
 
 
+@rule(
+    "producer",
+    facts=("clock_skew_ms", "skewed", "sent_entries", "topic_record.producers.clock_skew_ms"),
+    title="a producer whose clock differs from the clock of the capture",
+    issue="apache/pulsar#21347",
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the clock is ahead or behind."""
     least, most, _ = producer.clock_skew_ms
@@ -74,7 +75,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     capture = bool(others) and alike == len(others)
     sure = "likely" if ahead or producer.sent_entries > _MIN_SENDS else "possible"
     yield Finding(
-        "clock-skew",
         "warning" if abs(least) >= WARNING_MS else "note",
         "certain" if ahead else sure,
         _CAPTURE_CLOCK if capture else _PRODUCER_CLOCK,
@@ -104,13 +104,3 @@ def _others(producer: ProducerRecord) -> list[ProducerRecord]:
         for one in producer.topic_record.producers.values()
         if one is not producer and one.sent_entries and one.session is not None and one.session.stream != stream
     ]
-
-
-RULE = Rule(
-    name="clock-skew",
-    group="producer",
-    facts=("clock_skew_ms", "skewed", "sent_entries", "topic_record.producers.clock_skew_ms"),
-    title="a producer whose clock differs from the clock of the capture",
-    issue="apache/pulsar#21347",
-    evaluate=evaluate,
-)

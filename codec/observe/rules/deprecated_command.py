@@ -28,11 +28,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, version_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import times
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-
-__all__ = ["RULE", "evaluate"]
 
 _REPLACEMENTS: Final = {
     "CONNECT.auth_method": "The enum of authentication methods is deprecated; auth_method_name replaces it.",
@@ -44,11 +42,16 @@ _REPLACEMENTS: Final = {
 """The deprecated feature, and its replacement."""
 
 
+@rule(
+    "connection",
+    facts=("deprecated", "client_version"),
+    title="commands and fields that are deprecated in the protocol",
+    issue="apache/pulsar#5959",
+)
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each deprecated feature and client library on a host."""
     for what, tally in record.deprecated.items():
         yield Finding(
-            "deprecated-command",
             "note",
             "certain",
             Cause("client"),
@@ -61,13 +64,3 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             what,
             count=tally.count,
         )
-
-
-RULE = Rule(
-    name="deprecated-command",
-    group="connection",
-    facts=("deprecated", "client_version"),
-    title="commands and fields that are deprecated in the protocol",
-    issue="apache/pulsar#5959",
-    evaluate=evaluate,
-)

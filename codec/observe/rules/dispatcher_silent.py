@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, Stop, attached, doubts_of, how_long, stop_of, waiting
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -43,8 +43,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of, silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _DURATION: Final = Threshold("dispatcher-silent.duration", 5_000_000_000, "minimum time without a message")
 """Rate limits cause intervals of a second; changes of the active consumer and read retries take a few seconds."""
@@ -64,6 +62,14 @@ _DECIDE: Final = (
 )
 
 
+@rule(
+    "consumer",
+    facts=("silent", "blocked", "active", "permits.balance", "permits.unspent", "session", "connections", *FACTS),
+    title="a consumer that has permits and a backlog but receives nothing from the broker",
+    issue="apache/pulsar#26164",
+    because_of=("transaction-open", "broker-unavailable"),
+    thresholds=(_DURATION,),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current silence, or for the longest silence."""
     stop, silence = _stop(consumer, moment)
@@ -87,7 +93,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         f"{'was' if left == 1 else 'were'} waiting."
     )
     yield Finding(
-        "dispatcher-silent",
         "warning" if stop.over_frame else "error",
         certainty(doubts - EDGES) if loss else certainty(doubts, "likely"),
         cause,
@@ -113,15 +118,3 @@ def _stop(consumer: ConsumerRecord, moment: Moment) -> tuple[Stop | None, tuple[
             if found is not None:
                 return stop, found
     return stop_of(consumer.silent, consumer, moment), None
-
-
-RULE = Rule(
-    name="dispatcher-silent",
-    group="consumer",
-    facts=("silent", "blocked", "active", "permits.balance", "permits.unspent", "session", "connections", *FACTS),
-    title="a consumer that has permits and a backlog but receives nothing from the broker",
-    issue="apache/pulsar#26164",
-    evaluate=evaluate,
-    because_of=("transaction-open", "broker-unavailable"),
-    thresholds=(_DURATION,),
-)

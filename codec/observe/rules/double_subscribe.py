@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -39,13 +39,17 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _TWICE: Final = Cause(
     "client", "likely", ("an application that writes the protocol itself",), "The debug log of the client library."
 )
 
 
+@rule(
+    "consumer",
+    facts=("double_subscribe",),
+    title="a SUBSCRIBE for a consumer that is already open on the same connection",
+    issue="apache/pulsar#20737",
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if there was a second SUBSCRIBE."""
     seen = consumer.double_subscribe
@@ -53,7 +57,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
-        "double-subscribe",
         "warning",
         certainty(doubts),
         _TWICE,
@@ -66,13 +69,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "Report the problem and the version of the client library to its developers.",
         count=seen.count,
     )
-
-
-RULE = Rule(
-    name="double-subscribe",
-    group="consumer",
-    facts=("double_subscribe",),
-    title="a SUBSCRIBE for a consumer that is already open on the same connection",
-    issue="apache/pulsar#20737",
-    evaluate=evaluate,
-)

@@ -37,14 +37,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, at, count_of, first_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.connection_records import LOST
-
-__all__ = ["RULE"]
 
 _REPEATED: Final = ("an application that sends the same messages on purpose",)
 _DECIDE: Final = "The application's log: what it sends after a start."
@@ -58,6 +56,14 @@ _ADVICE: Final = (
 _OPPOSITE: Final = "An application that sends the same messages on purpose when it starts would disprove the finding."
 
 
+@rule(
+    "producer",
+    facts=("restart_duplicates", "restart_duplicates_blind", "restart_of", "restart_end"),
+    title="messages that a restarted producer sent again and that are, or may be, stored twice",
+    issue="PIP-6",
+    because_of=("broker-unavailable", "keep-alive-missed"),
+    effect=("message was sent again", "messages were sent again"),
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both cases."""
     twice, blind = producer.restart_duplicates, producer.restart_duplicates_blind
@@ -65,7 +71,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     cause = _BROKER_LOST if producer.restart_end[0] in LOST else _RESTARTED
     if twice.count:
         yield Finding(
-            "duplicated-by-restart",
             "error",
             "possible" if doubts else "likely",
             cause,
@@ -82,7 +87,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         )
     if blind.count:
         yield Finding(
-            "duplicated-by-restart",
             "note",
             "possible",
             cause,
@@ -104,15 +108,3 @@ def _end(producer: ProducerRecord) -> str:
     _, frame = producer.restart_end
     name = "" if producer.restart_of == producer.name else f" {printable(producer.restart_of)}"
     return f"the earlier producer{name} had ended without CLOSE_PRODUCER ({at(frame)})"
-
-
-RULE = Rule(
-    name="duplicated-by-restart",
-    group="producer",
-    facts=("restart_duplicates", "restart_duplicates_blind", "restart_of", "restart_end"),
-    title="messages that a restarted producer sent again and that are, or may be, stored twice",
-    issue="PIP-6",
-    evaluate=evaluate,
-    because_of=("broker-unavailable", "keep-alive-missed"),
-    effect=("message was sent again", "messages were sent again"),
-)

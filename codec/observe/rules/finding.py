@@ -13,14 +13,18 @@ Rules of this file
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 
-__all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule", "Threshold"]
+__all__ = [
+    "CERTAINTIES", "CULPRITS", "DEFINED", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule", "Threshold",
+    "rule",
+]  # fmt: skip
 
 SEVERITIES: Final = ("error", "warning", "note")
 """Severities: messages are lost, duplicated or stuck; they will be, or they were and the state has recovered; the
@@ -87,8 +91,6 @@ class Cause(NamedTuple):
 class Finding:
     """One result of a rule."""
 
-    rule: str
-    """Name of the rule; docs/findings/NAME.md explains it."""
     severity: str
     """One of SEVERITIES."""
     certainty: str
@@ -112,6 +114,8 @@ class Finding:
     """Number of affected messages, requests, connections, …, as in ``what``; 0 if nothing is counted."""
     until_ns: int = 0
     """When the problem ended; 0 if it continues or if the end is unknown."""
+    rule: str = ""
+    """Name of the rule, which `Rule.evaluate` adds; docs/findings/NAME.md explains it."""
 
     def __post_init__(self) -> None:
         self.what = self.what[:1].upper() + self.what[1:]
@@ -135,7 +139,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule. It is defined in a separate module; its page is docs/findings/NAME.md."""
+    """A rule. Its page is docs/findings/NAME.md."""
 
     name: str
     """Lower-case words with hyphens."""
@@ -148,11 +152,53 @@ class Rule:
     """What the rule finds, in one line."""
     issue: str
     """A public issue or proposal with background on the problem, such as ``apache/pulsar#24418`` or ``PIP-491``."""
-    evaluate: Callable[[Any, Moment], Iterator[Finding]]
-    """The function that yields the findings for a record."""
+    find: Callable[[Any, Moment], Iterator[Finding]]
+    """The function that yields the findings for a record, without the name of the rule."""
+    page: str
+    """The text of the page: a sentence, the meaning, the frames on the wire, what would disprove the finding, and what
+    to do."""
     because_of: tuple[str, ...] = ()
     """Rules whose findings can be the reason for a finding of this rule, the closest first; see incidents.py."""
     thresholds: tuple[Threshold, ...] = ()
     """The limits that users can change."""
     effect: tuple[str, str] | None = None
     """The effect after a number, singular and plural: ``message was resent``; None if the finding is not counted."""
+
+    def evaluate(self, record: Any, moment: Moment) -> Iterator[Finding]:
+        """Yield the findings for a record."""
+        for found in self.find(record, moment):
+            found.rule = self.name
+            yield found
+
+
+DEFINED: Final[dict[str, Rule]] = {}
+"""Every rule whose module is loaded, by its name."""
+
+_Find = TypeVar("_Find", bound=Callable[[Any, Moment], Iterator[Finding]])
+
+
+def rule(
+    group: str,
+    facts: tuple[str, ...],
+    title: str,
+    issue: str,
+    because_of: tuple[str, ...] = (),
+    thresholds: tuple[Threshold, ...] = (),
+    effect: tuple[str, str] | None = None,
+    *,
+    name: str = "",
+    page: str = "",
+) -> Callable[[_Find], _Find]:
+    """Return a decorator that defines a rule; see Rule for the values.
+
+    Without a name and a page, they are the name and the docstring of the module: a module with one rule.
+    """
+
+    def define(find: _Find) -> _Find:
+        module = sys.modules[find.__module__]
+        found = name or module.__name__.rpartition(".")[2].replace("_", "-")
+        text = (page or module.__doc__ or "").strip()
+        DEFINED[found] = Rule(found, group, facts, title, issue, find, text, because_of, thresholds, effect)
+        return find
+
+    return define

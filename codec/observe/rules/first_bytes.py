@@ -29,11 +29,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-
-__all__ = ["RULE", "evaluate"]
 
 _WRONG_PORT: Final = Cause(
     "application",
@@ -52,6 +50,12 @@ _ADVICE: Final = {
 }
 
 
+@rule(
+    "connection",
+    facts=("first_bytes", "first_bytes_text", "first_bytes_packet", "connect_frame", "broker_frames", "end"),
+    title="TLS, HTTP, a PROXY header or text at the start of a Pulsar connection",
+    issue="apache/pulsar#3832",
+)
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     word = record.first_bytes
@@ -60,7 +64,6 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     answered = record.connect_frame > 0  # the client sent Pulsar frames, but the response is not Pulsar
     opening = "has a PROXY header that the broker does not accept" if word == "proxy-protocol" else "is not Pulsar"
     yield Finding(
-        "first-bytes",
         "error",
         "likely" if word == "proxy-protocol" or answered else "certain",
         _WRONG_PORT,
@@ -73,13 +76,3 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         _ADVICE[word],
         word,
     )
-
-
-RULE = Rule(
-    name="first-bytes",
-    group="connection",
-    facts=("first_bytes", "first_bytes_text", "first_bytes_packet", "connect_frame", "broker_frames", "end"),
-    title="TLS, HTTP, a PROXY header or text at the start of a Pulsar connection",
-    issue="apache/pulsar#3832",
-    evaluate=evaluate,
-)

@@ -32,12 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, at, certainty, span, why_unsure
 from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-
-__all__ = ["RULE", "evaluate"]
 
 
 def _cause(silent: str, *, in_gap: bool) -> Cause:
@@ -52,6 +50,13 @@ def _cause(silent: str, *, in_gap: bool) -> Cause:
     )
 
 
+@rule(
+    "connection",
+    facts=("end", "ping_open", "ended_ns", "doubts"),
+    title="a connection closed because a PING was not answered",
+    issue="apache/pulsar#3300",
+    because_of=("broker-unavailable", "paused-client"),
+)
 def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding against the silent side if the side with an unanswered PING closed the connection."""
     if record.end != "keep_alive" or "one_way" in record.doubts:
@@ -63,7 +68,6 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     loss = loss_of(moment, record.stream, frame, from_client=by_client)
     cause, delivered = loss or (_cause(silent, in_gap=bool(in_gap)), "")
     yield Finding(
-        "keep-alive-missed",
         "note" if in_gap else "error",
         certainty(record.doubts - {"start"}),
         cause,
@@ -79,17 +83,3 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         else f"Check the {silent} at that time for a long garbage collection pause or a frozen container, and "
         "check whether the network drops idle connections.",
     )
-
-
-RULE = Rule(
-    name="keep-alive-missed",
-    group="connection",
-    facts=("end", "ping_open", "ended_ns", "doubts"),
-    title="a connection closed because a PING was not answered",
-    issue="apache/pulsar#3300",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "paused-client",
-    ),
-)

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -42,8 +42,6 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord
 
-__all__ = ["RULE"]
-
 _ORDER: Final = Cause(
     "broker",
     "likely",
@@ -55,6 +53,12 @@ _ORDER: Final = Cause(
 )
 
 
+@rule(
+    "key",
+    facts=("open_at_two", "backwards", "owners", "subscription.allow_out_of_order"),
+    title="a key of a Key_Shared subscription whose messages two consumers hold at once or receive out of order",
+    issue="apache/pulsar#23309",
+)
 def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both kinds of violation."""
     subscription = key.subscription
@@ -79,7 +83,6 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
     for cause, seen, what in violations:
         if seen.count:
             yield Finding(
-                "key-order-broken",
                 "note" if subscription.allow_out_of_order else "warning",
                 certainty(doubts, "likely"),
                 Cause("application") if subscription.allow_out_of_order else _ORDER,
@@ -95,13 +98,3 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
                 cause,
                 count=seen.count,
             )
-
-
-RULE = Rule(
-    name="key-order-broken",
-    group="key",
-    facts=("open_at_two", "backwards", "owners", "subscription.allow_out_of_order"),
-    title="a key of a Key_Shared subscription whose messages two consumers hold at once or receive out of order",
-    issue="apache/pulsar#23309",
-    evaluate=evaluate,
-)

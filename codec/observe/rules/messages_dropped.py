@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -36,8 +36,6 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
-
-__all__ = ["RULE"]
 
 _ONE_ACTIVE: Final = ("Exclusive", "Failover")
 """Subscription types with one active consumer. A consumer on another connection cannot have received the messages."""
@@ -50,6 +48,14 @@ _NO_PERMITS: Final = Cause(
 )
 
 
+@rule(
+    "subscription",
+    facts=("dropped",),
+    title="messages of a non-persistent topic that were dropped because the consumers had no permits",
+    issue="apache/pulsar#1967",
+    because_of=("stuck-no-permits", "paused-client"),
+    effect=("message was dropped", "messages were dropped"),
+)
 def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding if the broker dropped messages."""
     seen = subscription.dropped
@@ -57,7 +63,6 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         return
     doubts = (subscription.doubts | subscription.topic.doubts) - EDGES
     yield Finding(
-        "messages-dropped",
         "error",
         certainty(doubts, "certain" if subscription.type in _ONE_ACTIVE else "likely"),
         _NO_PERMITS,
@@ -73,18 +78,3 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         count=seen.count,
         until_ns=seen.last_ns,
     )
-
-
-RULE = Rule(
-    name="messages-dropped",
-    group="subscription",
-    facts=("dropped",),
-    title="messages of a non-persistent topic that were dropped because the consumers had no permits",
-    issue="apache/pulsar#1967",
-    evaluate=evaluate,
-    because_of=(
-        "stuck-no-permits",
-        "paused-client",
-    ),
-    effect=("message was dropped", "messages were dropped"),
-)

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -42,16 +42,18 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__ = ["RULE"]
-
 _BATCHING: Final = Cause(
-    "application",
-    "likely",
-    ("a client library without key-based batching",),
-    "The batching type of the producer.",
+    "application", "likely", ("a client library without key-based batching",), "The batching type of the producer."
 )
 
 
+@rule(
+    "subscription",
+    facts=("mixed_batches", "key_batches", "split_keys", "allow_out_of_order"),
+    title="batches with several keys on a Key_Shared subscription",
+    issue="apache/pulsar#7121",
+    effect=("batch mixes keys", "batches mix keys"),
+)
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if messages of a batch have different keys."""
     mixed, split = subscription.mixed_batches, subscription.split_keys
@@ -65,7 +67,6 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         else ""
     )
     yield Finding(
-        "mixed-key-batches",
         "warning" if split.count and not subscription.allow_out_of_order else "note",
         certainty(doubts),
         _BATCHING,
@@ -80,14 +81,3 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         "Use key-based batching in the producer.",
         count=mixed.count,
     )
-
-
-RULE = Rule(
-    name="mixed-key-batches",
-    group="subscription",
-    facts=("mixed_batches", "key_batches", "split_keys", "allow_out_of_order"),
-    title="batches with several keys on a Key_Shared subscription",
-    issue="apache/pulsar#7121",
-    evaluate=evaluate,
-    effect=("batch mixes keys", "batches mix keys"),
-)

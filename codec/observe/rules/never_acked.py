@@ -38,7 +38,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, left, seen_until, waiting
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -53,8 +53,6 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of, silence_of
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _AGE: Final = Threshold("never-acked.age", 1_000_000_000, "minimum age of the oldest unacknowledged message")
 """Messages that are held for a shorter time may still be in processing."""
@@ -82,6 +80,27 @@ _NOT_SENT: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=(
+        "never_acked_oldest_ns",
+        "ack_age_max_ns",
+        "never_acked_requested_ns",
+        "last_ack_ns",
+        "session",
+        "connections",
+        "durable",
+        "subscription.consumers.last_message_ns",
+        "subscription.gone",
+        "subscription.topic.persistent",
+        *FACTS,
+    ),
+    title="messages that were delivered but not acknowledged, and the consumers that hold them",
+    issue="apache/pulsar#7683",
+    because_of=("paused-client",),
+    thresholds=(_AGE,),
+    effect=("message was not acknowledged", "messages were not acknowledged"),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for messages that are held for a long time and have not been delivered to another consumer."""
     kept = consumer.never_acked
@@ -120,7 +139,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     oldest = f" ({printable(kept.sample)})" if kept.sample else ""
     since = when(moment, consumer.never_acked_oldest_ns) if here else f"{span(age)} before {left(consumer)}"
     yield Finding(
-        "never-acked",
         "note" if young or rejected or age <= slowest + (moment.value(_AGE) if here else 0) else "warning",
         certainty(doubts - EDGES if loss else doubts),
         cause,
@@ -143,7 +161,6 @@ def _unsubscribed(consumer: ConsumerRecord) -> Finding:
     """Return the finding about messages that were unacknowledged when their subscription was removed."""
     kept, session = consumer.never_acked, consumer.session
     return Finding(
-        "never-acked",
         "note",
         certainty(consumer.doubts - EDGES),
         Cause("application"),
@@ -178,28 +195,3 @@ def _was_redelivered(consumer: ConsumerRecord, left_ns: int) -> bool:
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     since = any(one is not consumer and one.last_message_ns > left_ns for one in others)
     return since or waiting(consumer) == 0
-
-
-RULE = Rule(
-    name="never-acked",
-    group="consumer",
-    facts=(
-        "never_acked_oldest_ns",
-        "ack_age_max_ns",
-        "never_acked_requested_ns",
-        "last_ack_ns",
-        "session",
-        "connections",
-        "durable",
-        "subscription.consumers.last_message_ns",
-        "subscription.gone",
-        "subscription.topic.persistent",
-        *FACTS,
-    ),
-    title="messages that were delivered but not acknowledged, and the consumers that hold them",
-    issue="apache/pulsar#7683",
-    evaluate=evaluate,
-    because_of=("paused-client",),
-    effect=("message was not acknowledged", "messages were not acknowledged"),
-    thresholds=(_AGE,),
-)

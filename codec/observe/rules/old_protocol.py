@@ -30,12 +30,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import version_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["MIN_VERSION", "RULE", "evaluate"]
+__all__ = ["MIN_VERSION"]
 
 MIN_VERSION: Final = 15
 """Lower protocol versions lack transactions and all features of Pulsar 2.5 and later."""
@@ -63,6 +63,12 @@ _ADVICE: Final = {"pulsar-rs": "All releases of the Rust client up to 6.9.1 anno
 _NEWEST: Final = max(row.since for row in COMMANDS.values())
 
 
+@rule(
+    "connection",
+    facts=("protocol_version", "server_protocol_version", "client_version", "server_version"),
+    title="old protocol versions, and the features that they lack",
+    issue="apache/pulsar#3466",
+)
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding for each version of a client library on a host."""
     client, server = record.protocol_version, record.server_protocol_version
@@ -73,7 +79,6 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     lacks = "; ".join(what for since, what in _FEATURES if version < since)
     name = printable(record.server_version if by_broker else record.client_version) or "without a name"
     yield Finding(
-        "old-protocol",
         "warning" if version < _SERIOUS else "note",
         "certain",
         Cause("broker" if by_broker else "client"),
@@ -87,13 +92,3 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         + "Do not rely on these features.",
         "broker" if by_broker else "client",
     )
-
-
-RULE = Rule(
-    name="old-protocol",
-    group="connection",
-    facts=("protocol_version", "server_protocol_version", "client_version", "server_version"),
-    title="old protocol versions, and the features that they lack",
-    issue="apache/pulsar#3466",
-    evaluate=evaluate,
-)

@@ -28,13 +28,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "evaluate"]
 
-
+@rule(
+    "connection",
+    facts=("oversize", "max_message_size", "doubts"),
+    title="frames that are larger than the maximum size that the broker announced",
+    issue="apache/pulsar#15688",
+)
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     tally = record.oversize
@@ -42,7 +46,6 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         return
     by_client = tally.sample.startswith(("SEND", "a client frame"))
     yield Finding(
-        "oversize-frame",
         "error",
         "possible" if GAPS.intersection(record.doubts) else "certain",
         Cause(
@@ -63,13 +66,3 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "split the namespace.",
         count=tally.count,
     )
-
-
-RULE = Rule(
-    name="oversize-frame",
-    group="connection",
-    facts=("oversize", "max_message_size", "doubts"),
-    title="frames that are larger than the maximum size that the broker announced",
-    issue="apache/pulsar#15688",
-    evaluate=evaluate,
-)

@@ -45,7 +45,7 @@ from pcli.codec.observe.rules.consumer_state import (
     stop_of,
     waiting,
 )
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -58,8 +58,6 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.rules.network_losses import ADVICE, silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _DURATION: Final = Threshold(
     "paused-client.duration", STOP_NS, "minimum time without a FLOW; twice this time if the pause has ended"
 )
@@ -68,10 +66,7 @@ _DURATION: Final = Threshold(
 _PAUSED: Final = Cause(
     "application",
     "likely",
-    (
-        "a client library that keeps permits",
-        "a process that is suspended (garbage collection, SIGSTOP, CPU limit)",
-    ),
+    ("a client library that keeps permits", "a process that is suspended (garbage collection, SIGSTOP, CPU limit)"),
     "The application's log, or a thread dump of its process, at that time.",
 )
 _STOPPED: Final = "an application that takes no messages"
@@ -80,6 +75,13 @@ _QUEUE_CLEARED: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=("permits", "session", "connections", "durable", "asked_all", "last_message_ns", "last_ack_ns", *FACTS),
+    title="a consumer that filled its receiver queue and then requested no more messages",
+    issue="apache/pulsar#22069",
+    thresholds=(_DURATION,),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current pause, or for the longest pause."""
     permits = consumer.permits
@@ -102,7 +104,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     likely = _QUEUE_CLEARED if _redelivery_request(consumer) and not stop.over_frame else _PAUSED
     cause, delivered = silence or (likely, "")
     yield Finding(
-        "paused-client",
         "warning" if not stop.over_frame and _matters(consumer) else "note",
         certainty(doubts),
         cause,
@@ -187,14 +188,3 @@ def _opposite(consumer: ConsumerRecord, stop: Stop) -> str:
         else "there is no ACK after that frame either"
     )
     return f"{flow}, and {seen}."
-
-
-RULE = Rule(
-    name="paused-client",
-    group="consumer",
-    facts=("permits", "session", "connections", "durable", "asked_all", "last_message_ns", "last_ack_ns", *FACTS),
-    title="a consumer that filled its receiver queue and then requested no more messages",
-    issue="apache/pulsar#22069",
-    evaluate=evaluate,
-    thresholds=(_DURATION,),
-)

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -43,8 +43,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _TWICE: Final = Cause(
     "client",
     "likely",
@@ -53,6 +51,14 @@ _TWICE: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=("permits.doubled", "permits.surplus", "permits.queue"),
+    title="a consumer that requested permits for its whole queue twice",
+    issue="apache/pulsar#20591",
+    because_of=("double-subscribe",),
+    effect=("permit was granted twice", "permits were granted twice"),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the surplus is about the queue size or more; part of it may already have been used."""
     permits = consumer.permits
@@ -60,7 +66,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
-        "permits-doubled",
         "warning",
         certainty(doubts, "likely"),
         _TWICE,
@@ -74,15 +79,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "its version.",
         count=permits.surplus,
     )
-
-
-RULE = Rule(
-    name="permits-doubled",
-    group="consumer",
-    facts=("permits.doubled", "permits.surplus", "permits.queue"),
-    title="a consumer that requested permits for its whole queue twice",
-    issue="apache/pulsar#20591",
-    evaluate=evaluate,
-    because_of=("double-subscribe",),
-    effect=("permit was granted twice", "permits were granted twice"),
-)

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, counts_batches_as_one
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -45,8 +45,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _NOT_RETURNED: Final = Cause(
     "client",
@@ -61,6 +59,14 @@ _ADVICE = (
 )
 
 
+@rule(
+    "consumer",
+    facts=("permits.corrupt", "permits.corrupt_returned", "permits.short", "permits.queue", *FACTS),
+    title="permits of delivered messages that the client does not return",
+    issue="PIP-491",
+    because_of=("wrong-crc",),
+    effect=("permit was lost", "permits were lost"),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both cases."""
     permits = consumer.permits
@@ -68,7 +74,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     lost = permits.corrupt.count - permits.corrupt_returned
     if lost > 0:
         yield Finding(
-            "permits-leaked",
             "warning",
             certainty(doubts, "likely"),
             _NOT_RETURNED,
@@ -87,7 +92,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     short = permits.short
     if short.count and lost <= 0 and not counts_batches_as_one(consumer):
         yield Finding(
-            "permits-leaked",
             "warning",
             certainty(doubts, "likely"),
             _NOT_RETURNED,
@@ -102,15 +106,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "short",
             count=short.count,
         )
-
-
-RULE = Rule(
-    name="permits-leaked",
-    group="consumer",
-    facts=("permits.corrupt", "permits.corrupt_returned", "permits.short", "permits.queue", *FACTS),
-    title="permits of delivered messages that the client does not return",
-    issue="PIP-491",
-    evaluate=evaluate,
-    because_of=("wrong-crc",),
-    effect=("permit was lost", "permits were lost"),
-)

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, counts_batches_as_one
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -46,8 +46,6 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _REPORT: Final = (
     "Report the problem to the developers of the client library. State its version and attach this capture."
@@ -82,6 +80,12 @@ _VARIANTS: Final = {
 """Severity, cause, what would disprove it, what to do."""
 
 
+@rule(
+    "consumer",
+    facts=("permits.flowed", "permits.lowest", "permits.delivered", "permits.doubled", "permits.surplus", *FACTS),
+    title="a client and a broker that count permits differently",
+    issue="apache/pulsar#22091",
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for all three cases."""
     permits = consumer.permits
@@ -122,7 +126,6 @@ def _finding(consumer: ConsumerRecord, variant: str, what: str, since_ns: int, f
     severity, cause, opposite, advice = _VARIANTS[variant]
     doubts = consumer.doubts - EDGES
     return Finding(
-        "permits-wrong-count",
         severity,
         certainty(doubts, "likely"),
         cause,
@@ -134,13 +137,3 @@ def _finding(consumer: ConsumerRecord, variant: str, what: str, since_ns: int, f
         advice,
         variant,
     )
-
-
-RULE = Rule(
-    name="permits-wrong-count",
-    group="consumer",
-    facts=("permits.flowed", "permits.lowest", "permits.delivered", "permits.doubled", "permits.surplus", *FACTS),
-    title="a client and a broker that count permits differently",
-    issue="apache/pulsar#22091",
-    evaluate=evaluate,
-)

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -43,8 +43,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
-
-__all__ = ["RULE"]
 
 _DELIVERIES: Final = Threshold(
     "poison-message.deliveries", 5, "minimum number of deliveries of a message", is_time=False
@@ -103,13 +101,21 @@ _DEAD_LETTERED: Final = Cause(
 )
 
 
+@rule(
+    "subscription",
+    facts=("most_redelivered", "again", "dead_lettered", "consumers.validation"),
+    title="messages that cannot be processed: redelivered repeatedly, dead-lettered, or discarded",
+    issue="apache/pulsar#6960",
+    because_of=("wrong-crc",),
+    thresholds=(_DELIVERIES,),
+    effect=("message failed repeatedly", "messages failed repeatedly"),
+)
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for repeatedly delivered, dead-lettered and discarded messages."""
     yield from _again(subscription, moment.value(_DELIVERIES))
     seen = subscription.dead_lettered
     if seen.count:
         yield Finding(
-            "poison-message",
             "note",
             "certain",
             _DEAD_LETTERED,
@@ -126,7 +132,6 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     for consumer in subscription.consumers.values():
         for error, discarded in consumer.validation.items():
             yield Finding(
-                "poison-message",
                 "error",
                 "certain",
                 _DISCARDED.get(error, _UNREADABLE)[0],
@@ -153,7 +158,6 @@ def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
     more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {least} times or more"
     more = more if len(often) > 1 else ""
     yield Finding(
-        "poison-message",
         "warning",
         certainty(doubts),
         _REJECTED if only_requested else _REDELIVERED,
@@ -169,16 +173,3 @@ def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
         "again-and-again",
         count=len(often),
     )
-
-
-RULE = Rule(
-    name="poison-message",
-    group="subscription",
-    facts=("most_redelivered", "again", "dead_lettered", "consumers.validation"),
-    title="messages that cannot be processed: redelivered repeatedly, dead-lettered, or discarded",
-    issue="apache/pulsar#6960",
-    evaluate=evaluate,
-    because_of=("wrong-crc",),
-    effect=("message failed repeatedly", "messages failed repeatedly"),
-    thresholds=(_DELIVERIES,),
-)

@@ -34,14 +34,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.producer_waiting import FENCING, fenced_by
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-
-__all__ = ["RULE"]
 
 _DURATION: Final = Threshold("producer-stuck.duration", 10_000_000_000, "minimum time without a response")
 """Delays of a few seconds are normal during broker restarts and with rate limits."""
@@ -74,6 +72,15 @@ _NEVER_ANSWERED: Final = Cause(
 )
 
 
+@rule(
+    "producer",
+    facts=("no_receipt", "open_sends", "oldest_open_frame", "lost", "heard_ns", "session", "waiting", *FENCING),
+    title="a producer whose PRODUCER or SENDs the broker does not answer",
+    issue="streamnative/pulsar-rs#400",
+    because_of=("broker-unavailable", "producer-waiting"),
+    thresholds=(_DURATION,),
+    effect=("SEND had no response", "SENDs had no response"),
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for a current or past wait, an unanswered PRODUCER, and SENDs that were never answered."""
     if producer.heard_ns < 0:
@@ -95,7 +102,6 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         cause, delivered = loss or (_cause(doubts, broker_sent=broker_sent), "")
         activity = f"last sent data in {at(producer.heard_frame)}" if broker_sent else "sent nothing else"
         yield Finding(
-            "producer-stuck",
             "error",
             certainty(doubts),
             cause,
@@ -120,7 +126,6 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         if session is not None and 0 < session.ended_frame <= last:
             return  # no response ended the wait: see _unanswered
         yield Finding(
-            "producer-stuck",
             "warning",
             certainty(doubts),
             _SLOW,
@@ -150,7 +155,6 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     loss = loss_of(moment, session.stream, session.number)
     cause, delivered = loss or (_cause(doubts, broker_sent=producer.heard_ns > session.began_ns), "")
     yield Finding(
-        "producer-stuck",
         "error",
         certainty(doubts),
         cause,
@@ -176,7 +180,6 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     # The client may be about to reconnect when the capture ends.
     settled = moment.now_ns - session.ended_ns >= moment.value(_DURATION) or session.end == "closed"
     yield Finding(
-        "producer-stuck",
         "warning",
         "likely" if settled else "possible",
         cause,
@@ -193,19 +196,3 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         "unanswered",
         count=lost.count,
     )
-
-
-RULE = Rule(
-    name="producer-stuck",
-    group="producer",
-    facts=("no_receipt", "open_sends", "oldest_open_frame", "lost", "heard_ns", "session", "waiting", *FENCING),
-    title="a producer whose PRODUCER or SENDs the broker does not answer",
-    issue="streamnative/pulsar-rs#400",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "producer-waiting",
-    ),
-    effect=("SEND had no response", "SENDs had no response"),
-    thresholds=(_DURATION,),
-)

@@ -28,12 +28,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import EDGES, at, certainty, span, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["FENCING", "RULE", "evaluate", "fenced_by"]
+__all__ = ["FENCING", "fenced_by"]
 
 _DURATION: Final = Threshold("producer-waiting.duration", 1_000_000_000, "minimum wait for exclusive access")
 
@@ -48,6 +48,13 @@ FENCING: Final = ("first_ns", "access_mode", "topic_record.producers")
 """The fields that `fenced_by` reads."""
 
 
+@rule(
+    "producer",
+    facts=("waiting", *FENCING),
+    title="a producer that waits for exclusive access, or that another producer fenced",
+    issue="PIP-68",
+    thresholds=(_DURATION,),
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current or the longest wait."""
     wait, doubts = producer.waiting, producer.doubts - EDGES
@@ -60,7 +67,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     fencing = fenced_by(producer, since_ns)
     because = f" because {about_producer(fencing)} fenced it (ExclusiveWithFencing)" if fencing is not None else ""
     yield Finding(
-        "producer-waiting",
         "note" if fencing is None else "error" if now else "warning",
         certainty(doubts),
         Cause("application") if fencing is None else _FENCED,
@@ -86,14 +92,3 @@ def fenced_by(producer: ProducerRecord, until_ns: int) -> ProducerRecord | None:
         if fences and producer.first_ns < other.first_ns <= until_ns:
             return other
     return None
-
-
-RULE = Rule(
-    name="producer-waiting",
-    group="producer",
-    facts=("waiting", *FENCING),
-    title="a producer that waits for exclusive access, or that another producer fenced",
-    issue="PIP-68",
-    evaluate=evaluate,
-    thresholds=(_DURATION,),
-)

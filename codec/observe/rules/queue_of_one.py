@@ -28,11 +28,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import EDGES, about_consumer, certainty, consumer_subject, span, why_unsure
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _QUEUE: Final = Cause(
     "application",
@@ -52,6 +50,12 @@ _AT_ONCE: Final = 1.5
 application is busy."""
 
 
+@rule(
+    "consumer",
+    facts=("permits.queue", "type", "ack_ages", "ack_age_total_ns", "subscription.consumers"),
+    title="a receiver queue of 1 on a shared subscription with long processing times",
+    issue="apache/pulsar#15703",
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if a message waits during processing although other consumers could process it."""
     acks, subscription = consumer.ack_ages, consumer.subscription
@@ -66,7 +70,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
-        "queue-of-one",
         "note",
         certainty(doubts, "likely"),
         _QUEUE,
@@ -78,13 +81,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "A FLOW that follows only after the ACK would show a queue of 0." + why_unsure(doubts),
         "Set the receiver queue to 0 if every consumer should hold one message at a time.",
     )
-
-
-RULE = Rule(
-    name="queue-of-one",
-    group="consumer",
-    facts=("permits.queue", "type", "ack_ages", "ack_age_total_ns", "subscription.consumers"),
-    title="a receiver queue of 1 on a shared subscription with long processing times",
-    issue="apache/pulsar#15703",
-    evaluate=evaluate,
-)

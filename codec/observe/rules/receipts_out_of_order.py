@@ -27,13 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, at, count_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-
-__all__ = ["RULE"]
 
 _BROKER: Final = Cause(
     "broker", "likely", ("a proxy that reorders or loses responses",), "A capture on the broker's host."
@@ -42,6 +40,12 @@ _BROKER: Final = Cause(
 _ADVICE: Final = "Report the problem with the broker's version. Capture on both sides of any proxy in between."
 
 
+@rule(
+    "producer",
+    facts=("out_of_order", "skipped", "backwards", "resent"),
+    title="receipts in a different order than their SENDs, or missing receipts",
+    issue="apache/pulsar-client-go#335",
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for late and for missing receipts."""
     if producer.out_of_order.count:
@@ -55,7 +59,6 @@ def _late(producer: ProducerRecord) -> Finding:
     twice = producer.backwards.count + producer.resent.count
     guessed = producer.doubts & {"weak_sync", "evicted"}
     return Finding(
-        "receipts-out-of-order",
         "error",
         "possible" if guessed else "likely" if twice else "certain",
         _BROKER,
@@ -76,7 +79,6 @@ def _late(producer: ProducerRecord) -> Finding:
 def _missing(producer: ProducerRecord) -> Finding:
     seen = producer.skipped
     return Finding(
-        "receipts-out-of-order",
         "error",
         "certain",
         _BROKER,
@@ -91,13 +93,3 @@ def _missing(producer: ProducerRecord) -> Finding:
         "missing",
         count=seen.count,
     )
-
-
-RULE = Rule(
-    name="receipts-out-of-order",
-    group="producer",
-    facts=("out_of_order", "skipped", "backwards", "resent"),
-    title="receipts in a different order than their SENDs, or missing receipts",
-    issue="apache/pulsar-client-go#335",
-    evaluate=evaluate,
-)

@@ -27,24 +27,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["RULE"]
-
 _BROKER: Final = Cause("broker", "likely", ("a proxy that repeats frames",), "A capture on the broker's host.")
 
 
+@rule(
+    "producer",
+    facts=("unexpected",),
+    title="receipts for sequence ids that are not pending",
+    issue="apache/pulsar-client-go#697",
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for unexpected receipts if all SENDs were captured."""
     seen = producer.unexpected
     if not seen.count or producer.doubts & (GAPS | {"start"}):
         return
     yield Finding(
-        "receipts-unexpected",
         "warning",
         "certain",
         _BROKER,
@@ -57,13 +60,3 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         "Report the problem with the broker's version. Check for a proxy in between that repeats frames.",
         count=seen.count,
     )
-
-
-RULE = Rule(
-    name="receipts-unexpected",
-    group="producer",
-    facts=("unexpected",),
-    title="receipts for sequence ids that are not pending",
-    issue="apache/pulsar-client-go#697",
-    evaluate=evaluate,
-)

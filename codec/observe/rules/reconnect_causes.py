@@ -7,23 +7,12 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding
-from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
-from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
+from pcli.codec.observe.rules.finding import Cause
 
-__all__ = [
-    "CAUSES",
-    "LOOP_NS",
-    "PEER_CAUSES",
-    "ROUNDS",
-    "cause_of_end",
-    "cause_of_ends",
-    "cause_of_loss",
-    "repeated_reconnects",
-]
+__all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "cause_of_end", "cause_of_ends", "cause_of_loss"]
 
 ROUNDS: Final = 3
 LOOP_NS: Final = 60_000_000_000
@@ -77,36 +66,3 @@ def cause_of_loss(ends: Collection[str]) -> Cause:
     A broker whose process is killed resets its connections.
     """
     return _BY_CULPRIT["broker" if {"fin_broker", "reset_broker"}.intersection(ends) else "network"]
-
-
-def repeated_reconnects(
-    rule: str,
-    peer: ConsumerRecord | ProducerRecord,
-    about: str,
-    subject: dict[str, Any],
-    *,
-    seeks: int = 0,
-) -> Iterator[Finding]:
-    """Yield a finding for each cause for which a producer or consumer repeatedly lost its session.
-
-    ``seeks`` is the number of seeks. For each seek the broker closes the consumer once, which is normal.
-    """
-    for cause, (_, what, advice) in PEER_CAUSES.items():
-        ends = peer.ends.get(cause)
-        rounds = ends.count - (seeks if cause == "broker" else 0) if ends is not None else 0
-        if ends is None or rounds < ROUNDS or ends.last_ns - ends.first_ns > LOOP_NS * rounds / ROUNDS:
-            continue
-        yield Finding(
-            rule,
-            "warning",
-            certainty(peer.doubts - {"start", "end"}),
-            cause_of_end(cause),
-            subject,
-            f"{about} had {peer.sessions} sessions: {what} {rounds} times within {span(ends.last_ns - ends.first_ns)}.",
-            ends.first_ns,
-            ends.frames,
-            "Intentional seeks, unloads or restarts would explain this." + why_unsure(peer.doubts),
-            advice,
-            cause,
-            count=rounds,
-        )

@@ -31,14 +31,20 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
 from pcli.codec.observe.rules.reconnect_causes import CAUSES, LOOP_NS, ROUNDS, cause_of_end
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
-__all__ = ["RULE", "evaluate"]
 
-
+@rule(
+    "host",
+    facts=("recent_ends", "attempt_times", "attempts", "doubts"),
+    title="connections that break repeatedly, and the reason",
+    issue="apache/pulsar#20591",
+    because_of=("broker-unavailable", "auth-refused"),
+    effect=("connection ended", "connections ended"),
+)
 def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each cause."""
     for cause in dict.fromkeys(word for _, word, _ in host.recent_ends if word in CAUSES):
@@ -71,7 +77,6 @@ def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Fin
     _, what, advice = CAUSES[cause]
     over = host.attempts.last_ns > rounds[-1][0]
     return Finding(
-        "reconnect-loop",
         "warning" if over else "error",
         certainty(host.doubts - {"start", "end"}),
         cause_of_end(cause),
@@ -86,18 +91,3 @@ def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Fin
         cause,
         count=len(rounds),
     )
-
-
-RULE = Rule(
-    name="reconnect-loop",
-    group="host",
-    facts=("recent_ends", "attempt_times", "attempts", "doubts"),
-    title="connections that break repeatedly, and the reason",
-    issue="apache/pulsar#20591",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "auth-refused",
-    ),
-    effect=("connection ended", "connections ended"),
-)

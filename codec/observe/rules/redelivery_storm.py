@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -38,8 +38,6 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
-
-__all__ = ["RULE"]
 
 _RATE: Final = Threshold("redelivery-storm.rate", 50, "minimum number of redelivered entries per second", is_time=False)
 
@@ -54,6 +52,15 @@ _REPEATABLE: Final = ("nack", "ack_timeout", "requested", "rewind", "twice")
 """Causes that can continue indefinitely, unlike seeks and reconnects."""
 
 
+@rule(
+    "subscription",
+    facts=("again", "redelivered_per_second", "redelivered_peak_ns", "delivered"),
+    title="more redeliveries than first deliveries, many per second",
+    issue="apache/pulsar#18910",
+    because_of=("poison-message", "ack-timeout-too-short"),
+    thresholds=(_RATE,),
+    effect=("redelivery was requested", "redeliveries were requested"),
+)
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if redeliveries are dense and exceed the first deliveries."""
     seen = {name: tally for name, tally in subscription.again.items() if name in _REPEATABLE}
@@ -63,7 +70,6 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     doubts = subscription.doubts - EDGES
     first = min(seen.values(), key=lambda tally: tally.first_ns)
     yield Finding(
-        "redelivery-storm",
         "error",
         certainty(doubts),
         _REQUESTED,
@@ -78,19 +84,3 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         "Enable a redelivery back-off and a dead letter policy. Pause the consumer while its dependency is down.",
         count=count,
     )
-
-
-RULE = Rule(
-    name="redelivery-storm",
-    group="subscription",
-    facts=("again", "redelivered_per_second", "redelivered_peak_ns", "delivered"),
-    title="more redeliveries than first deliveries, many per second",
-    issue="apache/pulsar#18910",
-    evaluate=evaluate,
-    because_of=(
-        "poison-message",
-        "ack-timeout-too-short",
-    ),
-    effect=("redelivery was requested", "redeliveries were requested"),
-    thresholds=(_RATE,),
-)

@@ -40,19 +40,25 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.error_causes import cause_of_error
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import count_of, error_message
+from pcli.codec.observe.rules.refusals import cause_of_error
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
-
-__all__ = ["RULE", "evaluate"]
 
 _NAMED = 3
 """Maximum number of topics in the text."""
 
 
+@rule(
+    "exchange",
+    facts=("refused", "accepted_later"),
+    title="a lookup or another request to which the broker responded with an error",
+    issue="apache/pulsar#4718",
+    because_of=("broker-unavailable",),
+    effect=("request was refused", "requests were refused"),
+)
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     """Return findings for each error: one about topics with a later success, and one about the other topics."""
     groups: dict[tuple[str, bool], dict[str, Occurrences]] = defaultdict(dict)
@@ -66,7 +72,6 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         about = f" about {', '.join(topics[:_NAMED])}{more}" if topics else ""
         cause = Cause("application") if exchange.type == "UNSUBSCRIBE" else cause_of_error(error, first.sample)
         yield Finding(
-            "request-refused",
             "note" if resolved else "warning" if cause.culprit == "broker" else "error",
             "certain",
             cause,
@@ -84,15 +89,3 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
             count=count,
             until_ns=max(seen.last_ns for seen in by_topic.values()),
         )
-
-
-RULE = Rule(
-    name="request-refused",
-    group="exchange",
-    facts=("refused", "accepted_later"),
-    title="a lookup or another request to which the broker responded with an error",
-    issue="apache/pulsar#4718",
-    evaluate=evaluate,
-    because_of=("broker-unavailable",),
-    effect=("request was refused", "requests were refused"),
-)

@@ -31,12 +31,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import count_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-
-__all__ = ["RULE"]
 
 _REUSED: Final = Cause(
     "application",
@@ -49,12 +47,19 @@ _REUSED: Final = Cause(
 )
 
 
+@rule(
+    "producer",
+    facts=("resends_refused", "reuses_refused"),
+    title="messages that the broker's deduplication dropped",
+    issue="apache/pulsar-client-go#1407",
+    because_of=("broker-unavailable", "keep-alive-missed", "auth-expired", "receipts-out-of-order"),
+    effect=("resent message was dropped as a duplicate", "resent messages were dropped as duplicates"),
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for resends and for different messages with ids that were already used."""
     resends, reused = producer.resends_refused, producer.reuses_refused
     if resends.count:
         yield Finding(
-            "resend-refused",
             "note",
             "certain",
             Cause("client"),
@@ -71,7 +76,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         )
     if reused.count:
         yield Finding(
-            "resend-refused",
             "error",
             "possible" if producer.doubts & {"start"} else "likely",
             _REUSED,
@@ -87,20 +91,3 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "reused",
             count=reused.count,
         )
-
-
-RULE = Rule(
-    name="resend-refused",
-    group="producer",
-    facts=("resends_refused", "reuses_refused"),
-    title="messages that the broker's deduplication dropped",
-    issue="apache/pulsar-client-go#1407",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "keep-alive-missed",
-        "auth-expired",
-        "receipts-out-of-order",
-    ),
-    effect=("resent message was dropped as a duplicate", "resent messages were dropped as duplicates"),
-)

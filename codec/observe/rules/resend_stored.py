@@ -32,31 +32,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, first_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.reconnect_causes import cause_of_loss
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["RULE"]
-
 _IN_GAP: Final = Cause(
     "capture",
     "possible",
-    (
-        "a broker that lost the connection",
-        "a network that lost the connection",
-    ),
+    ("a broker that lost the connection", "a network that lost the connection"),
     "A capture without gaps.",
 )
 
 
+@rule(
+    "producer",
+    facts=(
+        "duplicates_stored",
+        "duplicates_delivered",
+        "resent_blind",
+        "heard_ns",
+        "ends",
+        "topic_record.deduplicates",
+    ),
+    title="messages that were resent and are, or may be, stored twice",
+    issue="streamnative/pulsar-rs#358",
+    because_of=("broker-unavailable", "keep-alive-missed", "auth-expired", "receipts-out-of-order"),
+    effect=("message was resent", "messages were resent"),
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for each case."""
     twice, blind, topic = producer.duplicates_stored, producer.resent_blind, producer.topic_record
     if twice.count:
         yield Finding(
-            "resend-stored",
             "error",
             "certain",
             cause_of_loss(producer.ends),
@@ -75,7 +84,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     if delivered.count:
         them = "it" if delivered.count == 1 else "them"
         yield Finding(
-            "resend-stored",
             "error",
             "certain",
             cause_of_loss(producer.ends),
@@ -94,7 +102,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     if rest > 0 and producer.heard_ns >= 0 and not (topic is not None and topic.deduplicates):
         doubts = producer.doubts - EDGES
         yield Finding(
-            "resend-stored",
             "note",
             certainty(doubts, "possible"),
             _IN_GAP if GAPS & doubts else cause_of_loss(producer.ends),
@@ -110,27 +117,3 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "blind",
             count=rest,
         )
-
-
-RULE = Rule(
-    name="resend-stored",
-    group="producer",
-    facts=(
-        "duplicates_stored",
-        "duplicates_delivered",
-        "resent_blind",
-        "heard_ns",
-        "ends",
-        "topic_record.deduplicates",
-    ),
-    title="messages that were resent and are, or may be, stored twice",
-    issue="streamnative/pulsar-rs#358",
-    evaluate=evaluate,
-    because_of=(
-        "broker-unavailable",
-        "keep-alive-missed",
-        "auth-expired",
-        "receipts-out-of-order",
-    ),
-    effect=("message was resent", "messages were resent"),
-)

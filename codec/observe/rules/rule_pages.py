@@ -1,12 +1,6 @@
-"""The page of a rule: the output of `pcli diagnose --explain` and the content of docs/findings/NAME.md.
-
-The text is the docstring of the rule's module. It contains a summary, the meaning, the frames on the wire, what would
-disprove the finding, and what to do.
-"""
+"""The page of a rule: the output of `pcli diagnose --explain` and the content of docs/findings/NAME.md."""
 
 from __future__ import annotations
-
-import sys
 
 from pcli.codec.observe.rules.finding import Rule
 
@@ -15,7 +9,6 @@ __all__ = ["page_of"]
 
 def page_of(rule: Rule) -> str:
     """Return the page as Markdown, with the evaluated fields and the issue in the last line."""
-    text = (sys.modules[f"{__package__}.{rule.name.replace('-', '_')}"].__doc__ or "").strip()
     facts = ", ".join(f"`{fact}`" for fact in rule.facts)
     fields = "field" if len(rule.facts) == 1 else "fields"
     origin = (
@@ -27,4 +20,4 @@ def page_of(rule: Rule) -> str:
         for one in rule.thresholds
     )
     changes = f"\n\nThresholds (`pcli diagnose --threshold NAME=VALUE`):\n{limits}" if limits else ""
-    return f"# {rule.name}\n\n{text}\n\n{origin}{changes}\n"
+    return f"# {rule.name}\n\n{rule.page}\n\n{origin}{changes}\n"

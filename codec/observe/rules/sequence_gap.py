@@ -35,13 +35,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, certainty, count_of, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject, sets_own_sequence_ids
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-
-__all__ = ["RULE"]
 
 _SKIPPED: Final = Cause(
     "client",
@@ -60,6 +58,12 @@ MAX_SKIPPED: Final = 1_000
 """Maximum number of skipped ids that may have been messages: maxPendingMessages of most clients."""
 
 
+@rule(
+    "producer",
+    facts=("gaps", "backwards", "ids_vague", "sent_entries", "topic_record.deduplicates"),
+    title="sequence ids that skip values or go back",
+    issue="apache/pulsar#17836",
+)
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both deviations; none if SENDs may be missing from the capture."""
     if producer.doubts & GAPS:
@@ -68,7 +72,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     uncertain = producer.ids_vague and "start" in producer.doubts
     if gaps.count and not uncertain and not sets_own_sequence_ids(producer) and _missing(gaps.sample) <= MAX_SKIPPED:
         yield Finding(
-            "sequence-gap",
             "warning",
             certainty(producer.doubts - {"start"}),
             _SKIPPED if producer.sent_entries >= 20 else _FEW,
@@ -87,7 +90,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     topic = producer.topic_record
     if back.count and not (topic is not None and topic.deduplicates):
         yield Finding(
-            "sequence-gap",
             "note",
             "certain",
             _FEW,
@@ -109,13 +111,3 @@ def _missing(sample: str) -> int:
     """Return how many ids were skipped the first time. ``sample`` has the form ``3 to 7``."""
     first, _, last = sample.partition(" to ")
     return int(last) - int(first) + 1
-
-
-RULE = Rule(
-    name="sequence-gap",
-    group="producer",
-    facts=("gaps", "backwards", "ids_vague", "sent_entries", "topic_record.deduplicates"),
-    title="sequence ids that skip values or go back",
-    issue="apache/pulsar#17836",
-    evaluate=evaluate,
-)

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import STOP_NS, held, seen_until
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     certainty,
@@ -40,8 +40,6 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__ = ["RULE"]
-
 _RANGES: Final = Cause(
     "application",
     "likely",
@@ -52,6 +50,21 @@ _RANGES: Final = Cause(
 _LAST_SLOT = 65_535
 
 
+@rule(
+    "subscription",
+    facts=(
+        "key_shared_mode",
+        "backlog",
+        "topic.last_in_ns",
+        "consumers.key_ranges",
+        "consumers.session",
+        "consumers.unacked",
+        "consumers.never_acked",
+        "consumers.permits.balance",
+    ),
+    title="slots of a STICKY subscription that no attached consumer has",
+    issue="apache/pulsar#15898",
+)
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the last ranges leave slots unassigned while entries wait and all consumers have permits."""
     there = _there(subscription, moment)
@@ -66,7 +79,6 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     slots = ", ".join(f"{first} to {last}" for first, last in unassigned)
     doubts = subscription.doubts - {"end"}
     yield Finding(
-        "slots-unowned",
         "error",
         certainty(doubts, "likely"),
         _RANGES,
@@ -98,22 +110,3 @@ def _unassigned_ranges(ranges: Iterable[tuple[tuple[int, int], ...]]) -> Iterato
         slot = max(slot, last + 1)
     if slot <= _LAST_SLOT:
         yield slot, _LAST_SLOT
-
-
-RULE = Rule(
-    name="slots-unowned",
-    group="subscription",
-    facts=(
-        "key_shared_mode",
-        "backlog",
-        "topic.last_in_ns",
-        "consumers.key_ranges",
-        "consumers.session",
-        "consumers.unacked",
-        "consumers.never_acked",
-        "consumers.permits.balance",
-    ),
-    title="slots of a STICKY subscription that no attached consumer has",
-    issue="apache/pulsar#15898",
-    evaluate=evaluate,
-)

@@ -33,13 +33,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import count_of, span, why_unsure
 from pcli.codec.observe.tracking.connections.exchanges import slow_bound
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["RULE", "TIMEOUT_NS", "evaluate"]
+__all__ = ["TIMEOUT_NS"]
 
 _SUSPENDED: Final = Cause(
     "application",
@@ -96,6 +96,14 @@ def _cause(exchange: ExchangeRecord) -> Cause:
     return _SLOW if more is None else _SLOW._replace(alternatives=(more, *_SLOW.alternatives))
 
 
+@rule(
+    "exchange",
+    facts=("slow", "slowest", "slowest_ns", "slowest_by_client", "answered", "doubts"),
+    title="slow responses, compared with the timeout of clients",
+    issue="apache/pulsar#9484",
+    because_of=("broker-unavailable", "keep-alive-missed"),
+    effect=("response was slow", "responses were slow"),
+)
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each type of request on a connection."""
     slow = exchange.slow
@@ -105,7 +113,6 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     severity = "error" if longest >= TIMEOUT_NS else "warning" if longest >= _WARNING_NS else "note"
     bound = span(slow_bound(BY_NAME[exchange.type].number))
     yield Finding(
-        "slow-answers",
         severity,
         "likely" if exchange.doubts - {"start", "end"} else "certain",
         _cause(exchange),
@@ -119,15 +126,3 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         count=slow.count,
         until_ns=slow.last_ns,
     )
-
-
-RULE = Rule(
-    name="slow-answers",
-    group="exchange",
-    facts=("slow", "slowest", "slowest_ns", "slowest_by_client", "answered", "doubts"),
-    title="slow responses, compared with the timeout of clients",
-    issue="apache/pulsar#9484",
-    evaluate=evaluate,
-    because_of=("broker-unavailable", "keep-alive-missed"),
-    effect=("response was slow", "responses were slow"),
-)

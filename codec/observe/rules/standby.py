@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import seen_until
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -41,12 +41,17 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _DURATION: Final = Threshold("standby.duration", 1_000_000_000, "minimum time on standby")
 """The broker waits a second before it makes another consumer active."""
 
 
+@rule(
+    "consumer",
+    facts=("active", "active_ns", "last_message_ns", "session"),
+    title="a consumer that receives nothing because another consumer of its Failover subscription is active",
+    issue="apache/pulsar#7827",
+    thresholds=(_DURATION,),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the last ACTIVE_CONSUMER_CHANGE put the consumer on standby."""
     if consumer.active is not False or consumer.last_message_ns > consumer.active_ns:
@@ -55,7 +60,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
-        "standby",
         "note",
         certainty(doubts),
         Cause("application"),
@@ -69,14 +73,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "there is neither." + why_unsure(doubts),
         "Nothing, if a standby is intended; otherwise use Shared or Key_Shared.",
     )
-
-
-RULE = Rule(
-    name="standby",
-    group="consumer",
-    facts=("active", "active_ns", "last_message_ns", "session"),
-    title="a consumer that receives nothing because another consumer of its Failover subscription is active",
-    issue="apache/pulsar#7827",
-    evaluate=evaluate,
-    thresholds=(_DURATION,),
-)

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     at,
@@ -43,8 +43,6 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__ = ["RULE"]
-
 _DURATION: Final = Threshold("stuck-blocked-hash.duration", 1_000_000_000, "minimum wait of the entries")
 """Shorter waits are normal, because a key moves when its messages are acknowledged."""
 
@@ -56,6 +54,14 @@ _NOT_ACKNOWLEDGED: Final = Cause(
 )
 
 
+@rule(
+    "subscription",
+    facts=("hash_waits", "hash_holder"),
+    title="entries that wait because another consumer holds earlier entries with the same key",
+    issue="apache/pulsar#23429",
+    because_of=("stuck-unacked-limit", "paused-client", "never-acked"),
+    thresholds=(_DURATION,),
+)
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current wait, or for the longest wait."""
     waits = subscription.hash_waits
@@ -70,7 +76,6 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     doubts = subscription.doubts - {"end"}
     how_long = f"since {at(first)}, {when(moment, since)}" if lasts else f"for {span(lasted)}, until {at(last)}"
     yield Finding(
-        "stuck-blocked-hash",
         "error" if lasts else "note",
         certainty(doubts, "likely"),
         _NOT_ACKNOWLEDGED,
@@ -89,19 +94,3 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         "reassigned sooner.",
         until_ns=0 if lasts else since + lasted,
     )
-
-
-RULE = Rule(
-    name="stuck-blocked-hash",
-    group="subscription",
-    facts=("hash_waits", "hash_holder"),
-    title="entries that wait because another consumer holds earlier entries with the same key",
-    issue="apache/pulsar#23429",
-    evaluate=evaluate,
-    because_of=(
-        "stuck-unacked-limit",
-        "paused-client",
-        "never-acked",
-    ),
-    thresholds=(_DURATION,),
-)

@@ -47,7 +47,7 @@ from pcli.codec.observe.rules.consumer_state import (
     stop_of,
     waiting,
 )
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -58,8 +58,6 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _DURATION: Final = Threshold("stuck-no-permits.duration", STOP_NS, "minimum time without permits")
 
@@ -77,6 +75,14 @@ _NEVER_REQUESTED: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=("permits", "session", *FACTS),
+    title="a consumer without permits, because it sent no FLOW or its client does not return permits",
+    issue="apache/pulsar#380",
+    because_of=("permits-leaked", "permits-wrong-count"),
+    thresholds=(_DURATION,),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for one of the two causes, which exclude each other."""
     session, permits = consumer.session, consumer.permits
@@ -91,7 +97,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     stop = stop_of(permits.exhausted, consumer, moment)
     if stop is not None and stop.lasted_ns >= moment.value(_DURATION) and not stop.over_frame and leaks(consumer):
         yield Finding(
-            "stuck-no-permits",
             "error",
             certainty(doubts),
             _NOT_RETURNED,
@@ -124,7 +129,6 @@ def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until:
         backlog, f"The backlog is {'' if exact else 'at least '}{count_of(backlog or 0, 'entry', 'entries')}"
     )
     return Finding(
-        "stuck-no-permits",
         "note" if backlog == 0 else "error",
         certainty(doubts),
         _NEVER_REQUESTED,
@@ -138,18 +142,3 @@ def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until:
         "listener sends none. Call receive, resume the listener, or configure a receiver queue.",
         "never-asked",
     )
-
-
-RULE = Rule(
-    name="stuck-no-permits",
-    group="consumer",
-    facts=("permits", "session", *FACTS),
-    title="a consumer without permits, because it sent no FLOW or its client does not return permits",
-    issue="apache/pulsar#380",
-    evaluate=evaluate,
-    because_of=(
-        "permits-leaked",
-        "permits-wrong-count",
-    ),
-    thresholds=(_DURATION,),
-)

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, doubts_of, how_long, stop_of, waiting
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -40,8 +40,6 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _DURATION: Final = Threshold("stuck-open-transaction.duration", 3_000_000_000, "minimum time of the wait")
 _WARNING: Final = Threshold("stuck-open-transaction.warning", 60_000_000_000, "time from which a wait is a warning")
@@ -55,6 +53,14 @@ _OPEN: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=("behind_transaction", "transaction", "permits.last_flow_frame", "session", *FACTS),
+    title="a consumer that receives nothing until an open transaction ends",
+    issue="apache/pulsar#19786",
+    because_of=("transaction-open", "broker-unavailable"),
+    thresholds=(_DURATION, _WARNING),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current wait, or for the longest wait."""
     stop = stop_of(consumer.behind_transaction, consumer, moment)
@@ -68,7 +74,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         else how_long(stop, consumer, moment)
     )
     yield Finding(
-        "stuck-open-transaction",
         "warning" if not stop.over_frame and stop.lasted_ns >= moment.value(_WARNING) else "note",
         certainty(doubts, "likely"),
         _OPEN,
@@ -81,15 +86,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "Find out why the transaction is not ended, or keep transactions short on topics with other producers.",
         until_ns=stop.until_ns,
     )
-
-
-RULE = Rule(
-    name="stuck-open-transaction",
-    group="consumer",
-    facts=("behind_transaction", "transaction", "permits.last_flow_frame", "session", *FACTS),
-    title="a consumer that receives nothing until an open transaction ends",
-    issue="apache/pulsar#19786",
-    evaluate=evaluate,
-    because_of=("transaction-open", "broker-unavailable"),
-    thresholds=(_DURATION, _WARNING),
-)

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, STOP_NS, attached, doubts_of, held, how_long, stop_of
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -45,8 +45,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.rules.network_losses import silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-
-__all__ = ["RULE"]
 
 _DURATION: Final = Threshold("stuck-unacked-limit.duration", STOP_NS, "minimum time without a message")
 
@@ -64,6 +62,27 @@ _NOT_ACKNOWLEDGED: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=(
+        "blocked",
+        "blocked_at",
+        "permits",
+        "last_ack_ns",
+        "subscription.consumers.last_message_ns",
+        "subscription.consumers.priority",
+        "priority",
+        "subscription.consumers.blocked_at",
+        "session",
+        "connections",
+        *FACTS,
+    ),
+    title="a consumer that receives nothing because it holds too many unacknowledged messages",
+    issue="apache/pulsar#22657",
+    because_of=("paused-client", "never-acked"),
+    thresholds=(_DURATION,),
+    effect=("message was held when the limit was reached", "messages were held when the limit was reached"),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current block, or for the longest block."""
     least_ns = KNOWN_LIMIT_STOP_NS if consumer.blocked_at in _other_limits(consumer) else moment.value(_DURATION)
@@ -99,7 +118,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "there is none."
         )
     yield Finding(
-        "stuck-unacked-limit",
         "warning" if stop.over_frame else "error",
         certainty(
             doubts, "certain" if consumer.blocked.count > 1 or _others_received(consumer, stop.since_ns) else "likely"
@@ -143,31 +161,3 @@ def _limit(consumer: ConsumerRecord) -> str:
         return "maxUnackedMessagesPerConsumer"
     one_figure = stopped == {consumer.blocked_at}
     return f"{'maxUnackedMessagesPerConsumer or ' if one_figure else ''}maxUnackedMessagesPerSubscription"
-
-
-RULE = Rule(
-    name="stuck-unacked-limit",
-    group="consumer",
-    facts=(
-        "blocked",
-        "blocked_at",
-        "permits",
-        "last_ack_ns",
-        "subscription.consumers.last_message_ns",
-        "subscription.consumers.priority",
-        "priority",
-        "subscription.consumers.blocked_at",
-        "session",
-        "connections",
-        *FACTS,
-    ),
-    title="a consumer that receives nothing because it holds too many unacknowledged messages",
-    issue="apache/pulsar#22657",
-    evaluate=evaluate,
-    because_of=(
-        "paused-client",
-        "never-acked",
-    ),
-    effect=("message was held when the limit was reached", "messages were held when the limit was reached"),
-    thresholds=(_DURATION,),
-)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -37,9 +37,13 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__ = ["RULE"]
 
-
+@rule(
+    "subscription",
+    facts=("skipped",),
+    title="a subscription that was removed and created again, and skipped messages",
+    issue="apache/pulsar#17573",
+)
 def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding if a new subscription skipped messages of the old subscription."""
     seen = subscription.skipped
@@ -47,7 +51,6 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         return
     doubts = subscription.doubts - EDGES
     yield Finding(
-        "subscription-recreated",
         "error",
         certainty(doubts),
         Cause("application"),
@@ -61,13 +64,3 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         "Call close instead of unsubscribe, or subscribe at the earliest message.",
         count=seen.count,
     )
-
-
-RULE = Rule(
-    name="subscription-recreated",
-    group="subscription",
-    facts=("skipped",),
-    title="a subscription that was removed and created again, and skipped messages",
-    issue="apache/pulsar#17573",
-    evaluate=evaluate,
-)

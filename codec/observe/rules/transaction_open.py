@@ -33,12 +33,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.rules.network_losses import loss_of
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
-
-__all__ = ["RULE"]
 
 ANSWER_NS: Final = 10_000_000_000
 """Time after which a response to END_TXN counts as missing."""
@@ -56,6 +54,25 @@ _NO_RESPONSE: Final = Cause(
 )
 
 
+@rule(
+    "transaction",
+    facts=(
+        "action",
+        "ended_by",
+        "timeout_ms",
+        "began_ns",
+        "end_asked_frame",
+        "left_ns",
+        "error",
+        "sent",
+        "acked",
+        "ended_ns",
+        "end_asked_ns",
+    ),
+    title="a transaction that was not ended",
+    issue="apache/pulsar#19786",
+    because_of=("broker-unavailable",),
+)
 def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for at most one of the four cases."""
     if transaction.action:
@@ -87,19 +104,12 @@ def _aborted(transaction: TransactionRecord) -> str:
 
 
 def _finding(
-    transaction: TransactionRecord,
-    variant: str,
-    severity: str,
-    cause: Cause,
-    sure: str,
-    text: str,
-    delivered: str = "",
+    transaction: TransactionRecord, variant: str, severity: str, cause: Cause, sure: str, text: str, delivered: str = ""
 ) -> Finding:
     most, least = transaction.id
     holds = f"{count_of(transaction.sent, 'message')} and {count_of(transaction.acked, 'acknowledgement')}"
     doubts = transaction.doubts - EDGES
     return Finding(
-        "transaction-open",
         severity,
         sure,
         cause,
@@ -114,26 +124,3 @@ def _finding(
         "End every transaction, even after an error, and set its timeout above the longest processing time.",
         variant,
     )
-
-
-RULE = Rule(
-    name="transaction-open",
-    group="transaction",
-    facts=(
-        "action",
-        "ended_by",
-        "timeout_ms",
-        "began_ns",
-        "end_asked_frame",
-        "left_ns",
-        "error",
-        "sent",
-        "acked",
-        "ended_ns",
-        "end_asked_ns",
-    ),
-    title="a transaction that was not ended",
-    issue="apache/pulsar#19786",
-    evaluate=evaluate,
-    because_of=("broker-unavailable",),
-)

@@ -28,12 +28,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, times, why_unsure
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-
-__all__ = ["RULE", "evaluate"]
 
 _MISSED: Final = Cause(
     "client",
@@ -48,6 +46,12 @@ _GRACE_NS: Final = 10_000_000_000
 _NAMED: Final = 3
 
 
+@rule(
+    "connection",
+    facts=("watch_missed", "watch_gaps", "ended_ns", "end", "doubts"),
+    title="topics of a pattern subscription to which the client did not subscribe",
+    issue="apache/pulsar#21852",
+)
 def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     until = record.ended_ns if record.end else moment.now_ns
@@ -59,7 +63,6 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     names = ", ".join(map(short_topic, list(missed)[:_NAMED])) + (" …" if len(missed) > _NAMED else "")
     frame, since = min(missed.values(), key=lambda received: received[1])
     yield Finding(
-        "watcher-gap",
         "warning",
         "possible" if GAPS.intersection(record.doubts) else "likely",
         _MISSED,
@@ -73,13 +76,3 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         "Messages of these topics are not consumed. Update the client, or set a short patternAutoDiscoveryPeriod.",
         count=len(missed),
     )
-
-
-RULE = Rule(
-    name="watcher-gap",
-    group="connection",
-    facts=("watch_missed", "watch_gaps", "ended_ns", "end", "doubts"),
-    title="topics of a pattern subscription to which the client did not subscribe",
-    issue="apache/pulsar#21852",
-    evaluate=evaluate,
-)

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -43,8 +43,6 @@ from pcli.codec.observe.rules.finding_text import (
 )
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE"]
-
 _NO_INDEX: Final = Cause(
     "application",
     "likely",
@@ -53,6 +51,14 @@ _NO_INDEX: Final = Cause(
 )
 
 
+@rule(
+    "consumer",
+    facts=("whole_batches_again", "ack_sets"),
+    title="whole batches redelivered because batch index acknowledgements are disabled",
+    issue="apache/pulsar#5969",
+    because_of=("broker-unavailable",),
+    effect=("batch was redelivered", "batches were redelivered"),
+)
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if whole batches were redelivered."""
     seen = consumer.whole_batches_again
@@ -60,7 +66,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
-        "whole-batches-again",
         "note",
         certainty(doubts),
         _NO_INDEX,
@@ -75,15 +80,3 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "Enable batch index acknowledgements in the broker and in the consumer.",
         count=seen.count,
     )
-
-
-RULE = Rule(
-    name="whole-batches-again",
-    group="consumer",
-    facts=("whole_batches_again", "ack_sets"),
-    title="whole batches redelivered because batch index acknowledgements are disabled",
-    issue="apache/pulsar#5969",
-    evaluate=evaluate,
-    because_of=("broker-unavailable",),
-    effect=("batch was redelivered", "batches were redelivered"),
-)

@@ -31,16 +31,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-
-__all__ = ["RULE", "evaluate"]
 
 _WORDS: Final = {True: ("SEND", "client", "client"), False: ("MESSAGE", "broker", "broker")}
 """Command, sender and culprit by direction."""
 
 
+@rule(
+    "connection",
+    facts=("wrong_crc", "leg_of", "other_leg.wrong_crc", "doubts"),
+    title="messages whose checksum does not match their bytes",
+    issue="apache/pulsar#21557",
+)
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each direction in which this connection shows the damage first."""
     for from_client, tally in record.wrong_crc.items():
@@ -56,7 +60,6 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             else f"the bytes were already wrong when the {writer} sent them"
         )
         yield Finding(
-            "wrong-crc",
             "error",
             "possible" if "weak_sync" in record.doubts else "certain",
             Cause(
@@ -77,13 +80,3 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             command.lower(),
             count=tally.count,
         )
-
-
-RULE = Rule(
-    name="wrong-crc",
-    group="connection",
-    facts=("wrong_crc", "leg_of", "other_leg.wrong_crc", "doubts"),
-    title="messages whose checksum does not match their bytes",
-    issue="apache/pulsar#21557",
-    evaluate=evaluate,
-)

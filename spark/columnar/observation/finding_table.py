@@ -137,9 +137,9 @@ def _found(row: dict[str, Any]) -> FindingRow:
         subject["stream"] = row["connection"]
     cause = Cause(row["culprit"], row["cause_certainty"], tuple(row["alternatives"]), row["decide"] or "")
     finding = Finding(
-        row["rule"], row["severity"], row["certainty"], cause, subject, row["what"], row["since_ns"] or 0,
+        row["severity"], row["certainty"], cause, subject, row["what"], row["since_ns"] or 0,
         row["frames"], row["opposite"] or "", row["advice"] or "", row["variant"] or "", row["count"] or 0,
-        row["until_ns"] or 0,
+        row["until_ns"] or 0, row["rule"],
     )  # fmt: skip
     return FindingRow(finding, row["last_frame"] or 0)
 

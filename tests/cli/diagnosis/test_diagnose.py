@@ -200,7 +200,7 @@ def test_a_capture_without_pulsar_is_not_called_well(pcli, tmp_path, quiet):
 
 
 def test_a_start_before_the_first_frame():
-    finding = Finding("r", "note", "likely", Cause("broker"), {}, "Something.", since_ns=3_000_000_000)
+    finding = Finding("note", "likely", Cause("broker"), {}, "Something.", since_ns=3_000_000_000, rule="r")
     text = FindingText(5_000_000_000, FrameLines(), lambda packet: ("", packet))
     assert "since 2.000 s before the first frame" in text.head(finding)
 

@@ -9,7 +9,7 @@ from pcli.codec.observe.rules import Cause, Finding
 
 
 def finding(rule="never-acked", variant="", count=1, **subject):
-    return Finding(rule, "warning", "certain", Cause("broker"), subject, "Text.", 0, variant=variant, count=count)
+    return Finding("warning", "certain", Cause("broker"), subject, "Text.", 0, variant=variant, count=count, rule=rule)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from pcli.cli.top.rows import Snapshot, cells, make_rows, ordered
-from pcli.codec.observe.rules import Finding
+from pcli.codec.observe.rules import Cause, Finding
 
 SECOND = 1_000_000_000
 ORDERS, BILLS = "persistent://public/default/orders", "persistent://public/default/bills"
@@ -116,7 +116,9 @@ def test_a_filter_keeps_the_rows_above_and_below():
 
 def finding(**subject: str) -> Finding:
     text = "w1 holds 5 messages [and] acknowledges none"
-    return Finding("never-acked", "error", "application", "certain", subject, text, 0, [7, 9], advice="Acknowledge.")
+    return Finding(
+        "error", "certain", Cause("application"), subject, text, 0, [7, 9], advice="Acknowledge.", rule="never-acked"
+    )
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ DEFAULTS = {"maxUnackedMessagesOnConsumer": 50_000, "maxUnackedMessagesOnSubscri
 
 
 def finding(rule: str, count: int = 0, **subject: Any) -> Finding:
-    return Finding(rule, "error", "certain", Cause("application"), SUBJECT | subject, "What", 1, count=count)
+    return Finding("error", "certain", Cause("application"), SUBJECT | subject, "What", 1, count=count, rule=rule)
 
 
 def topic(

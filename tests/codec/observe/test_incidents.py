@@ -15,7 +15,7 @@ OUTAGE = {"client": "10.0.0.9", "server": SERVER}
 def finding():
     def make(rule, severity="warning", frames=(5,), since=1, count=0, **subject):
         text = f"{rule} happened."
-        return Finding(rule, severity, "certain", Cause("broker"), subject, text, since, list(frames), count=count)
+        return Finding(severity, "certain", Cause("broker"), subject, text, since, list(frames), count=count, rule=rule)
 
     return make
 

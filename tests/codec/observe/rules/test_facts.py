@@ -21,13 +21,14 @@ from pcli.codec.observe.tracking.records.connection_records import (
     TransactionRecord,
 )
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
+from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
 from pcli.codec.observe.tracking.tracker import Tracker, process_events
 
 RECORDS = {
     "consumer": ConsumerRecord, "subscription": SubscriptionRecord, "key": KeyRecord, "producer": ProducerRecord,
     "topic": TopicRecord, "connection": ConnectionRecord, "host": HostRecord, "exchange": ExchangeRecord,
-    "transaction": TransactionRecord, "capture": CaptureRecord,
+    "transaction": TransactionRecord, "scalable_topic": ScalableTopicRecord, "capture": CaptureRecord,
 }  # fmt: skip
 PARTS = {one.__name__: one for one in (*RECORDS.values(), Session, PermitLedger)}
 

@@ -12,7 +12,7 @@ from pcli.codec.observe.rules.finding import CERTAINTIES, CULPRITS, Cause, Findi
 @pytest.mark.parametrize("fact", CERTAINTIES)
 @pytest.mark.parametrize("cause", CERTAINTIES)
 def test_a_cause_is_not_more_certain_than_its_fact(fact, cause):
-    finding = Finding("r", "note", fact, Cause("broker", cause, ("a",), "b"), {}, "what", 0)
+    finding = Finding("note", fact, Cause("broker", cause, ("a",), "b"), {}, "what", 0)
     assert CERTAINTIES.index(finding.cause_certainty) == max(map(CERTAINTIES.index, (fact, cause)))
 
 

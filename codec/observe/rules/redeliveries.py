@@ -1,4 +1,4 @@
-"""Construction of redelivery rules from tables of causes.
+"""Findings about redelivered messages, by cause. The rules are in redelivery_table.py.
 
 Rules of this file
 1. Redelivery is normal in Pulsar, so a finding is a note. It becomes a warning if consumers request redeliveries so
@@ -9,10 +9,10 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     certainty,
@@ -26,7 +26,7 @@ from pcli.codec.observe.rules.reconnect_causes import cause_of_ends
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__ = ["Redelivery", "redelivery_rule"]
+__all__ = ["Redelivery", "define"]
 
 _MIN_FOR_WARNING: Final = 20
 """Minimum number of redelivered entries for a warning."""
@@ -49,6 +49,8 @@ def _nothing(_: SubscriptionRecord) -> str:
 class Redelivery(NamedTuple):
     """One cause of redeliveries, and the wording of its finding."""
 
+    why: str
+    """A key of AGAIN."""
     cause: Cause | None
     """None: the side that broke the connection."""
     because: str
@@ -63,47 +65,43 @@ class Redelivery(NamedTuple):
     """Returns a further sentence that begins with a space, or an empty string."""
 
 
-def redelivery_rule(
+def define(
     name: str,
     title: str,
     issue: str,
-    redeliveries: Mapping[str, Redelivery],
+    page: str,
+    *rows: Redelivery,
     because_of: tuple[str, ...] = (),
     facts: tuple[str, ...] = (),
-) -> Rule:
-    """Return a rule that reports each of these redeliveries; the keys are those of AGAIN.
+) -> None:
+    """Define a rule that reports each of these redeliveries. ``facts`` are the fields that `Redelivery.more` reads."""
 
-    ``facts`` are the fields that `Redelivery.more` reads.
-    """
+    def find(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
+        return _again(subscription, rows)
 
-    def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
-        yield from _again(name, subscription, redeliveries)
-
-    rows = redeliveries.values()
     read = ["again", "again_entries", *(["entries_out"] if any(not row.severity for row in rows) else ())]
     read += ["consumers.ends"] if any(row.cause is None for row in rows) else ()
-    return Rule(name, "subscription", (*read, *facts), title, issue, evaluate, because_of, effect=_EFFECT)
+    rule("subscription", (*read, *facts), title, issue, because_of, effect=_EFFECT, name=name, page=page)(find)
 
 
-def _again(rule: str, subscription: SubscriptionRecord, redeliveries: Mapping[str, Redelivery]) -> Iterator[Finding]:
+def _again(subscription: SubscriptionRecord, rows: Iterable[Redelivery]) -> Iterator[Finding]:
     doubts = subscription.doubts - {"end"}
-    for name, row in redeliveries.items():
-        seen = subscription.again.get(name)
+    for row in rows:
+        seen = subscription.again.get(row.why)
         if seen is None or not seen.count:
             continue
         yield Finding(
-            rule,
-            row.severity or _severity(subscription, name),
+            row.severity or _severity(subscription, row.why),
             certainty(doubts, row.certainty),
             row.cause or _who_broke(subscription),
             subscription_subject(subscription),
-            f"{about_subscription(subscription)} had {_redeliveries(subscription, name, seen)} {row.because}"
+            f"{about_subscription(subscription)} had {_redeliveries(subscription, row.why, seen)} {row.because}"
             f"{first_of(seen)} ({frames_text(seen.frames)}).{row.more(subscription)}",
             seen.first_ns,
             seen.frames,
             row.opposite + why_unsure(doubts),
             row.advice,
-            name,
+            row.why,
             count=seen.count,
             until_ns=seen.last_ns,
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.codec.observe.rules.error_causes import cause_of_error, succeeded_later
+from pcli.codec.observe.rules.refusals import cause_of_error, succeeded_later
 
 
 @pytest.mark.parametrize(("error", "message", "culprit"), [
