@@ -14,7 +14,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final
 
-from pcli.codec.capture.flows import IGNORE, MAX_MARKS, SLOW, Direction
+from pcli.codec.capture.flows import IGNORE, MAX_MARKS, SLOW, Aligned, Direction
 from pcli.codec.capture.frame_extraction import CONNECTED, raise_limit
 from pcli.codec.capture.frames import CapturedFrame
 from pcli.codec.capture.ip import Fragments
@@ -96,12 +96,14 @@ class Reader:
 
     def _data(self, direction: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
         """Process data[at:stop], the next bytes of a direction, on the fast path."""
-        output, size, need = self.output, stop - at, direction.need
+        aligned = direction.mode
+        assert isinstance(aligned, Aligned)
+        output, size, need = self.output, stop - at, aligned.need
         shift = direction.offset - at
         direction.offset += size
         direction.next = direction.next + size & 0xFFFFFFFF
         self.tcp.history.append((direction, at + shift, data, at, stop))
-        stream, from_client, sync = direction.stream, direction.from_client, direction.sync
+        stream, from_client, sync = direction.stream, direction.from_client, aligned.sync
         count, add = output.count, output.out.append
         if need:
             run, marks = direction.run, direction.marks
@@ -109,7 +111,7 @@ class Reader:
                 run += data[at:stop]
                 if len(marks) < MAX_MARKS:
                     marks.append((len(run) - size, number, time_ns))
-                direction.need = need - size
+                aligned.need = need - size
                 return
             run += data[at : at + need]
             at += need
@@ -117,7 +119,7 @@ class Reader:
             packets = (*[mark[1] for mark in marks], number)
             run.clear()
             marks.clear()
-            direction.need = 0
+            aligned.need = 0
             kind = whole[9] if whole[8:9] == b"\x08" and whole[9:10] < b"\x80" else pull_type(whole, 8, len(whole))
             if kind == CONNECTED:
                 raise_limit(direction, whole)
@@ -143,17 +145,21 @@ class Reader:
             at = end
         output.count = count
         if at < stop:
-            self._rest(direction, data, at, stop, number, time_ns)
+            self._rest(direction, aligned, data, at, stop, number, time_ns)
 
-    def _rest(self, direction: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
+    def _rest(
+        self, direction: Direction, aligned: Aligned, data: bytes, at: int, stop: int, number: int, time_ns: int
+    ) -> None:
         """Process the incomplete frame at the end of a packet, or bytes that are not a frame."""
         if stop - at >= 8:
             length, command = _two(data, at)
             if command + 4 <= length < direction.limit - 3 and at + 4 + length > stop:
                 direction.run += data[at:stop]
                 direction.marks.append((0, number, time_ns))
-                direction.need = at + 4 + length - stop
+                aligned.need = at + 4 + length - stop
                 return
         direction.offset -= stop - at
         direction.next = SLOW
         self.tcp.extractor.feed(direction, data, at, stop, number, time_ns)
+        if direction.mode is not aligned:
+            self.tcp.advance(direction.connection, number)  # a search needs a timer

@@ -5,13 +5,27 @@ Rules of this file
    look-up.
 2. ``next`` selects the path of the next packet: a sequence number if frames may be sliced directly from the window,
    SLOW for anything unusual, IGNORE if the bytes are not needed.
+3. ``mode`` is how the next bytes are processed. Each mode is a class with the state that only this mode needs, so the
+   state ends with its mode.
+
+Invariants, which hold after every packet
+1. ``run`` contains the last bytes before ``offset``, and ``marks`` the packets that contain them, in order. The run is
+   empty in an incomplete frame, and while bytes are skipped or decrypted.
+2. A search begins at the first byte of the run, and its candidate is in the run. Its timer is set if the run has bytes.
+3. If an aligned direction's run has 8 bytes or more, they are the lengths of a frame that is longer than the run.
+4. The queued segments are ordered, do not overlap and begin after ``offset``. If bytes are skipped, none is queued once
+   the connection has finished.
+5. A deadline is set only before a gap. Both directions are paused only if one of them has a deadline.
+6. ``next`` is a sequence number only in an aligned direction without queued segments, pending problems or an end; it is
+   then that of ``offset``. IGNORE is set only if bytes are skipped.
+7. Both directions have the same limit. Both are decrypted, or none is, unless the decryption of one has ended.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pcli.codec.capture.frames import START, Stream
+from pcli.codec.capture.frames import RESYNC, START, Stream
 from pcli.codec.capture.resync import Budget, Search
 from pcli.codec.capture.tls import TlsSession
 from pcli.codec.wire.problems import Problem
@@ -19,32 +33,21 @@ from pcli.codec.wire.problems import Problem
 __all__ = [
     "IGNORE",
     "MAX_MARKS",
-    "SEARCH",
-    "SKIP",
     "SLOW",
-    "SNIFF",
-    "SYNC",
-    "TLS",
+    "Aligned",
     "Connection",
     "Direction",
+    "Encrypted",
     "IncompleteFrame",
+    "Mode",
     "QueuedSegment",
     "Retransmission",
+    "Skipped",
+    "Unclassified",
 ]
 
 SLOW: Final = -1
 IGNORE: Final = -2
-
-SNIFF: Final = 0
-"""The content of the direction is unknown."""
-SYNC: Final = 1
-"""The run starts at a frame boundary."""
-SEARCH: Final = 2
-"""The run is being searched for a frame boundary."""
-SKIP: Final = 3
-"""The bytes are not Pulsar, or the connection has ended."""
-TLS: Final = 4
-"""The bytes are decrypted and passed to another Direction."""
 
 MAX_MARKS: Final = 1 << 16
 """Maximum number of packets recorded per frame. If it is exceeded, only the last packet is updated."""
@@ -54,20 +57,66 @@ QueuedSegment = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
 priority, which is the lowest packet number of this segment and all later segments in the queue."""
 
 
+class Unclassified:
+    """The mode in which the content is unknown. The run contains the first bytes."""
+
+    __slots__ = ("sync",)
+
+    def __init__(self, sync: str) -> None:
+        self.sync = sync
+        """The certainty of a frame at the first byte: START, or RESYNC after lost bytes."""
+
+
+class Aligned:
+    """The mode in which the run starts at a frame boundary."""
+
+    __slots__ = ("checked_bytes", "need", "sync")
+
+    def __init__(self, sync: str) -> None:
+        self.sync = sync
+        """The certainty of the boundary."""
+        self.checked_bytes = 0
+        """Total bytes of the fully checked frames since the search."""
+        self.need = 0
+        """Number of bytes missing to complete the open frame, or its two length fields."""
+
+
 class IncompleteFrame:
-    """A frame with missing bytes, until its end is reached."""
+    """The mode inside a frame with missing bytes. Its other bytes are dropped until its end is reached."""
 
-    __slots__ = ("data", "left", "offset", "packets", "problems", "sync", "time_ns")
+    __slots__ = ("after", "data", "left", "offset", "packets", "problems", "sync", "time_ns")
 
-    def __init__(self, data: bytes, offset: int, sync: str, packets: list[int], time_ns: int) -> None:
+    def __init__(self, data: bytes, offset: int, after: Aligned, packets: list[int], time_ns: int, left: int) -> None:
         self.data = data
         self.offset = offset
-        self.sync = sync
+        self.sync = after.sync
         self.packets = packets
         self.time_ns = time_ns
-        self.left = 0
+        self.left = left
         """Number of bytes to the end of the frame."""
+        self.after = after
+        """The mode at the end of the frame."""
         self.problems: list[Problem] = []
+
+
+class Skipped:
+    """The mode in which bytes are dropped: they are not Pulsar, or the connection has ended."""
+
+    __slots__ = ()
+
+
+class Encrypted:
+    """The mode in which bytes are decrypted and passed to another direction, which has no TCP state."""
+
+    __slots__ = ("plain", "session")
+
+    def __init__(self, plain: Direction, session: TlsSession) -> None:
+        self.plain = plain
+        self.session = session
+        """The decryption, which both directions share."""
+
+
+Mode = Unclassified | Aligned | IncompleteFrame | Search | Skipped | Encrypted
 
 
 class Retransmission(NamedTuple):
@@ -91,10 +140,8 @@ class Direction:
         "ack",
         "base",
         "budget",
-        "checked_bytes",
         "connection",
         "deadline",
-        "decrypted",
         "fin",
         "fin_packet",
         "from_client",
@@ -104,18 +151,14 @@ class Direction:
         "limit",
         "marks",
         "mode",
-        "need",
         "next",
         "offset",
-        "partial",
         "peer",
         "pending_problems",
         "resent",
         "run",
-        "search",
         "seen",
         "stream",
-        "sync",
     )
 
     peer: Direction
@@ -147,26 +190,42 @@ class Direction:
         self.held_bytes = 0
         self.deadline = -1
         """The packet at which the gap is final; -1 if there is no gap, or if the gap is unconfirmed."""
-        self.decrypted: Direction | None = None
-        """The direction with the decrypted bytes, in the mode TLS. It has no TCP state."""
         # Frame state
-        self.mode = SNIFF
+        self.mode: Mode = Unclassified(START)
         self.limit = limit
         """Size of the largest frame in bytes."""
         self.run = bytearray()
-        """Bytes from the start of the open frame, or the bytes being searched. They end at ``offset``."""
+        """Bytes from the start of the open frame, or the bytes being classified or searched. They end at ``offset``."""
         self.marks: list[tuple[int, int, int]] = []
         """The packets that contain the run's bytes, as (position in the run, packet, time)."""
-        self.need = 0
-        """Number of bytes missing to complete the open frame, or its two length fields."""
-        self.sync = START
-        self.checked_bytes = 0
-        """Total bytes of the fully checked frames since the search."""
-        self.partial: IncompleteFrame | None = None
-        self.search: Search | None = None
         self.budget = Budget()
+        """The bytes that the checks of frames may read, in all searches together."""
         self.pending_problems: list[tuple[int, Problem]] = []
         """Problems to attach to later frames, with their offsets."""
+
+    @property
+    def aligned(self) -> Aligned:
+        """The mode of a direction that is certainly aligned."""
+        assert isinstance(self.mode, Aligned)
+        return self.mode
+
+    @property
+    def sync(self) -> str:
+        """The certainty of the present frame or frame boundary."""
+        mode = self.mode
+        if isinstance(mode, Unclassified | Aligned | IncompleteFrame):
+            return mode.sync
+        return RESYNC if isinstance(mode, Search) else START
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the bytes of the direction are not read."""
+        return isinstance(self.mode, Skipped)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the direction has bytes that are not yet part of a delivered frame."""
+        return bool(self.held or self.run) or isinstance(self.mode, IncompleteFrame)
 
 
 class Connection:
@@ -184,7 +243,6 @@ class Connection:
         "stream",
         "there",
         "timer",
-        "tls",
     )
 
     def __init__(self, stream: Stream, limit: int, keys: tuple[bytes, bytes], *, first_is_client: bool) -> None:
@@ -205,7 +263,5 @@ class Connection:
         """The first FIN or RST (direction, packet, time, flags); None if there is none, or it was already reported."""
         self.timer = -1
         """Packet number of the connection's timer; -1 if there is none."""
-        self.tls: TlsSession | None = None
-        """The decryption of the connection, in the mode TLS."""
         self.last = 0
         """The last packet that took the slow path."""

@@ -24,14 +24,13 @@ from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import (
     IGNORE,
     MAX_MARKS,
-    SEARCH,
-    SKIP,
-    SNIFF,
-    SYNC,
-    TLS,
+    Aligned,
     Connection,
     Direction,
+    Encrypted,
     IncompleteFrame,
+    Skipped,
+    Unclassified,
 )
 from pcli.codec.capture.frames import ANCHORED, RESYNC, START
 from pcli.codec.capture.output import Output, carriers_of, trim
@@ -77,17 +76,19 @@ class FrameExtractor:
 
     def feed(self, direction: Direction, data: bytes, start: int, end: int, packet: int, time_ns: int) -> None:
         """Add data[start:end], the next bytes of a direction, which the given packet contains."""
-        if direction.mode == SKIP:
+        mode = direction.mode
+        if isinstance(mode, Skipped):
             direction.offset += end - start
             return
-        if direction.mode == TLS:
+        if isinstance(mode, Encrypted):
             direction.offset += end - start
-            self._decrypt(direction, data[start:end], packet, time_ns)
+            self._decrypt(direction, mode, data[start:end], packet, time_ns)
             return
-        if direction.partial is not None:
-            start = self._pass(direction, direction.partial, start, end, packet, time_ns)
+        if isinstance(mode, IncompleteFrame):
+            start = self._pass(direction, mode, start, end, packet, time_ns)
             if start == end:
                 return
+            mode = mode.after
         size = end - start
         if len(direction.marks) < MAX_MARKS:
             direction.marks.append((len(direction.run), packet, time_ns))
@@ -95,15 +96,15 @@ class FrameExtractor:
             direction.marks[-1] = (direction.marks[-1][0], packet, time_ns)
         direction.run += data[start:end]
         direction.offset += size
-        if direction.mode == SYNC:
-            if size < direction.need:
-                direction.need -= size
+        if isinstance(mode, Aligned):
+            if size < mode.need:
+                mode.need -= size
             else:
-                self._cut(direction, packet)
-        elif direction.mode == SNIFF:
-            self._sniff(direction, packet, final=False)
+                self._cut(direction, mode, packet)
+        elif isinstance(mode, Unclassified):
+            self._sniff(direction, mode, packet, final=False)
         else:
-            self._look(direction, packet, final=False, due=False)
+            self._look(direction, mode, packet, final=False, due=False)
 
     def _pass(
         self, direction: Direction, partial: IncompleteFrame, start: int, end: int, packet: int, time_ns: int
@@ -119,29 +120,29 @@ class FrameExtractor:
             self._show(direction, partial)
         return start + size
 
-    def _cut(self, direction: Direction, packet: int) -> None:
+    def _cut(self, direction: Direction, mode: Aligned, packet: int) -> None:
         """Deliver all whole frames from the start of the run."""
         run, position, size, mark = direction.run, 0, len(direction.run), 0
         base = direction.offset - size
         while True:
             left = size - position
             if left < 8:
-                direction.need = 8 - left
+                mode.need = 8 - left
                 break
             length, command = _two(run, position)
             total = length + 4
             if command + 4 > length or total > direction.limit:
                 self._impossible(direction, position, packet, total, command)
                 return
-            checked = direction.sync == RESYNC and direction.checked_bytes <= direction.limit
+            checked = mode.sync == RESYNC and mode.checked_bytes <= direction.limit
             if total > left:
                 if checked and left < HEAD_SIZE:
-                    direction.need = HEAD_SIZE - left
+                    mode.need = HEAD_SIZE - left
                     break
                 if checked and not follows(run, position, direction.limit):
                     self.search(direction, position, 1, packet, rejected=True)
                     return
-                direction.need = total - left
+                mode.need = total - left
                 break
             data = bytes(run[position : position + total])
             if checked:
@@ -149,10 +150,10 @@ class FrameExtractor:
                 if not good and not follows(run, position + total, direction.limit):
                     self.search(direction, position, 1, packet, rejected=True)
                     return
-                direction.checked_bytes += total
+                mode.checked_bytes += total
             mark, packets = carriers_of(direction, mark, position, position + total)
             kind = self.output.frame(
-                direction, data, base + position, direction.sync, packets, max(packets), direction.marks[mark][2]
+                direction, data, base + position, mode.sync, packets, max(packets), direction.marks[mark][2]
             )
             if kind == CONNECTED:
                 raise_limit(direction, data)
@@ -175,27 +176,22 @@ class FrameExtractor:
 
     def gap(self, direction: Direction, size: int, packet: int, *, cut: bool) -> None:
         """Handle ``size`` missing bytes of the direction, truncated by the snap length (``cut``) or lost."""
-        if direction.mode == SNIFF and direction.run:
-            self._sniff(direction, packet, final=True)
-        if direction.mode == SEARCH:
-            self._look(direction, packet, final=True, due=True)
-        if direction.mode == TLS:
+        self._decide(direction, packet)
+        if isinstance(direction.mode, Encrypted):
             self.stop_decryption(direction, f"{size} bytes are missing from the capture", packet)
-        if direction.mode == SKIP:
+        if isinstance(direction.mode, Skipped):
             direction.offset += size
             return
         self._tell(direction, size, packet, cut=cut)
         kind, start = ("cut" if cut else "gap"), direction.offset
-        if direction.mode == SYNC and self._carry_over(direction, size, kind):
+        if self._carry_over(direction, size, kind):
             return
         self._leave(direction, packet)
         direction.offset += size
         if direction.stream.kind == "unknown":
-            direction.mode, direction.sync, direction.search = SNIFF, RESYNC, None
+            direction.mode = Unclassified(RESYNC)
         else:
-            self.search(direction, 0, 0, packet)
-            assert direction.search is not None
-            direction.search.silent = cut  # a truncation is reported only once per file
+            self.search(direction, 0, 0, packet, silent=cut)  # a truncation is reported only once per file
         where = "truncated from packets" if cut else "missing from the capture"
         direction.pending_problems.append((start, Problem(kind, f"{size} bytes {where} before this frame")))
 
@@ -215,43 +211,42 @@ class FrameExtractor:
         return first
 
     def _carry_over(self, direction: Direction, size: int, kind: str) -> bool:
-        """Keep the frame boundary across a gap. Return False if the gap extends beyond the open frame."""
-        partial = direction.partial or self._open_frame(direction)
+        """Keep the frame boundary across a gap. Return False if the boundary is unknown or in the gap."""
+        partial = self._open_frame(direction)
         if partial is None:
             return False
         missing = min(size, partial.left)
         lost = "truncated from the packet" if kind == "cut" else "missing from the capture"
         partial.problems.append(Problem(kind, f"{missing} bytes {lost} inside this frame"))
         partial.left -= missing
-        direction.partial = partial
         if missing == size:
             direction.offset += size
-            if direction.sync == START:
-                direction.sync = ANCHORED
+            if partial.after.sync == START:
+                partial.after.sync = ANCHORED
         if not partial.left:
             self._show(direction, partial)
         return missing == size
 
     def _open_frame(self, direction: Direction) -> IncompleteFrame | None:
-        """Return the run as an incomplete frame, or None if its length is unknown or impossible."""
-        size = len(direction.run)
-        if size < 4:
+        """Return the open frame as an incomplete frame, or None if its length is unknown or impossible."""
+        mode, size = direction.mode, len(direction.run)
+        if isinstance(mode, IncompleteFrame):
+            return mode
+        if not isinstance(mode, Aligned) or size < 4:
             return None
         total: int = _u32(direction.run, 0)[0] + 4
         if not max(8, size) <= total <= direction.limit:
             return None
         mark, packets = carriers_of(direction, 0, 0, size)
-        partial = IncompleteFrame(
-            bytes(direction.run), direction.offset - size, direction.sync, packets, direction.marks[mark][2]
-        )
-        partial.left = total - size
+        time_ns = direction.marks[mark][2]
+        partial = IncompleteFrame(bytes(direction.run), direction.offset - size, mode, packets, time_ns, total - size)
         trim(direction, size)
-        direction.need = 0
+        direction.mode, mode.need = partial, 0
         return partial
 
     def _show(self, direction: Direction, partial: IncompleteFrame) -> None:
-        """Deliver an incomplete frame."""
-        direction.partial = None
+        """Deliver an incomplete frame. The direction is aligned afterwards."""
+        direction.mode = partial.after
         data, packet = partial.data, max(partial.packets)
         if len(data) < _SHOWN:
             text = f"{len(data)} bytes of a frame, too few to determine its command"
@@ -271,71 +266,86 @@ class FrameExtractor:
 
     def finish(self, direction: Direction, packet: int, reason: str) -> None:
         """End a direction for the given reason, and report the remaining bytes."""
-        if direction.mode == SNIFF and direction.run:
-            self._sniff(direction, packet, final=True)
-        if direction.mode == SEARCH:
-            self._look(direction, packet, final=True, due=True)
-        if direction.mode == SYNC:
-            partial = direction.partial or self._open_frame(direction)
-            if partial is not None:
-                partial.problems.append(Problem("cut", f"{reason} {partial.left} bytes before the end of this frame"))
-                self._show(direction, partial)
-        if direction.decrypted is not None:
-            self.finish(direction.decrypted, packet, reason)
-        elif direction.mode != SKIP:
-            self._leave(direction, packet)
-        direction.decrypted = None
-        direction.mode, direction.next, direction.search, direction.pending_problems = SKIP, IGNORE, None, []
+        self._decide(direction, packet)
+        partial = self._open_frame(direction)
+        if partial is not None:
+            partial.problems.append(Problem("cut", f"{reason} {partial.left} bytes before the end of this frame"))
+            self._show(direction, partial)
+        if isinstance(direction.mode, Encrypted):
+            self.finish(direction.mode.plain, packet, reason)
+        self._leave(direction, packet)
+        direction.mode, direction.next, direction.pending_problems = Skipped(), IGNORE, []
+
+    def _decide(self, direction: Direction, packet: int) -> None:
+        """Classify the run, or end the search in it, because no byte follows the run."""
+        if isinstance(direction.mode, Unclassified) and direction.run:
+            self._sniff(direction, direction.mode, packet, final=True)
+        if isinstance(direction.mode, Search):
+            self._look(direction, direction.mode, packet, final=True, due=True)
 
     def skip_left_out(self, direction: Direction, offset: int, packet: int) -> None:
         """Skip the bytes before ``offset`` because they were omitted from an excerpt. A frame begins at ``offset``."""
-        size = offset - direction.offset
-        if direction.mode == TLS:
+        size, mode = offset - direction.offset, direction.mode
+        if isinstance(mode, Encrypted):
             self.gap(direction, size, packet, cut=False)
             return
         self.output.note(
             direction, "gap", f"{size} bytes were omitted from this excerpt", packet, direction.offset, size
         )
         trim(direction, len(direction.run))
-        direction.offset, direction.partial, direction.search, direction.pending_problems = offset, None, None, []
-        if direction.mode != SNIFF:
-            # The position is as certain as in the original capture.
-            direction.mode, direction.need = SYNC, 8
-            if direction.sync == START:
-                direction.sync = ANCHORED
+        direction.offset, direction.pending_problems = offset, []
+        if isinstance(mode, Unclassified):
+            return
+        if isinstance(mode, IncompleteFrame):
+            mode = mode.after
+        # The position is as certain as in the original capture.
+        direction.mode = aligned = Aligned(RESYNC)
+        if isinstance(mode, Aligned):
+            aligned.sync = ANCHORED if mode.sync == START else mode.sync
+            aligned.checked_bytes = mode.checked_bytes
 
     def interrupt(self, direction: Direction, packet: int) -> None:
         """Restart a direction after a jump to unrelated sequence numbers."""
         self.finish(direction, packet, "another connection begins")
-        direction.mode, direction.sync = SNIFF, RESYNC
+        direction.mode = Unclassified(RESYNC)
 
     # -- classification and search ---------------------------------------------------------------------------------
 
-    def search(self, direction: Direction, position: int, skipped: int, packet: int, *, rejected: bool = False) -> None:
+    def search(
+        self,
+        direction: Direction,
+        position: int,
+        skipped: int,
+        packet: int,
+        *,
+        rejected: bool = False,
+        silent: bool = False,
+    ) -> None:
         """Drop the run before ``position``. Search for a frame from ``position + skipped``, also in later bytes.
 
-        ``rejected`` is true if the frame at ``position`` has possible lengths but failed its check (rule 3).
+        ``rejected`` is true if the frame at ``position`` has possible lengths but failed its check (rule 3). A
+        ``silent`` search adds no note if the frame begins at its first byte.
         """
         trim(direction, position)
         base = direction.offset - len(direction.run)
-        direction.mode, direction.sync, direction.checked_bytes, direction.need = SEARCH, RESYNC, 0, 0
         side = direction.from_client if direction.connection.oriented else None
-        direction.search = Search(base, skipped, packet, SEARCH_PACKETS, direction.budget, side=side)
+        direction.mode = search = Search(
+            base, skipped, packet, SEARCH_PACKETS, direction.budget, side=side, silent=silent
+        )
         if direction.run:
-            self._look(direction, packet, final=False, due=False)
+            self._look(direction, search, packet, final=False, due=False)
 
     def check_search(self, direction: Direction, packet: int) -> None:
         """Force a decision of the search if its timer is due."""
-        if direction.mode == SEARCH and direction.search is not None and packet >= direction.search.timer:
+        search = direction.mode
+        if isinstance(search, Search) and packet >= search.timer:
             # The interval doubles to limit the cost of many idle connections.
-            direction.search.interval *= 2
-            direction.search.timer = packet + direction.search.interval
-            self._look(direction, packet, final=False, due=True)
+            search.interval *= 2
+            search.timer = packet + search.interval
+            self._look(direction, search, packet, final=False, due=True)
 
-    def _look(self, direction: Direction, packet: int, *, final: bool, due: bool) -> None:
-        """Continue the search. If a frame is found, the direction changes to SYNC."""
-        search = direction.search
-        assert search is not None
+    def _look(self, direction: Direction, search: Search, packet: int, *, final: bool, due: bool) -> None:
+        """Continue the search. If a frame is found, the direction is aligned."""
         found = search.advance(direction.run, direction.limit, final=final, due=due)
         trim(direction, search.drop())
         if not found:
@@ -348,16 +358,16 @@ class FrameExtractor:
         self.classifier.orient(direction, search.kinds)
         if direction.stream.kind in ("unknown", "proxy"):
             self._is(direction, "pulsar", packet)
-        direction.mode, direction.search, direction.checked_bytes = SYNC, None, 0
-        self._cut(direction, packet)
+        direction.mode = aligned = Aligned(RESYNC)
+        self._cut(direction, aligned, packet)
 
-    def _sniff(self, direction: Direction, packet: int, *, final: bool) -> None:
+    def _sniff(self, direction: Direction, mode: Unclassified, packet: int, *, final: bool) -> None:
         """Classify the stream by the first bytes of this direction."""
-        verdict = self.classifier.verdict(direction, final=final)
+        verdict = self.classifier.verdict(direction, mode, final=final)
         if not verdict:
             return
         if verdict == "proxy":
-            self._proxy(direction, packet, final=final)
+            self._proxy(direction, mode, packet, final=final)
             return
         if verdict == "search":
             self.search(direction, 0, 0, packet)
@@ -365,10 +375,10 @@ class FrameExtractor:
         if direction.stream.kind != verdict:
             self._is(direction, verdict, packet)
         if verdict == "pulsar":
-            direction.mode = SYNC
-            self._cut(direction, packet)
+            direction.mode = aligned = Aligned(mode.sync)
+            self._cut(direction, aligned, packet)
 
-    def _proxy(self, direction: Direction, packet: int, *, final: bool) -> None:
+    def _proxy(self, direction: Direction, mode: Unclassified, packet: int, *, final: bool) -> None:
         """Handle a PROXY header at the start of a direction."""
         found = self.classifier.proxy(direction)
         if found is None and not final:
@@ -383,43 +393,40 @@ class FrameExtractor:
         direction.stream.kind = "proxy"
         trim(direction, size)
         if direction.run:
-            self._sniff(direction, packet, final=final)
+            self._sniff(direction, mode, packet, final=final)
 
     def _begin_decryption(self, direction: Direction) -> None:
         """Decrypt both directions of a TLS stream from here on."""
         connection = direction.connection
         stream = connection.stream
         stream.kind, stream.decrypted = "unknown", True
-        connection.tls = TlsSession(self.key_log)
+        session = TlsSession(self.key_log)
         plain = Connection(stream, direction.limit, connection.keys, first_is_client=connection.there.from_client)
-        plain.oriented, plain.tls = True, connection.tls
+        plain.oriented = True
         for outer, inner in ((connection.there, plain.there), (connection.back, plain.back)):
             inner.isn = 0
-            outer.mode, outer.decrypted = TLS, inner
+            outer.mode = Encrypted(inner, session)
         for outer in (connection.there, connection.back):
             run, marks = bytes(outer.run), outer.marks
-            outer.run, outer.marks, outer.need = bytearray(), [], 0
+            outer.run, outer.marks = bytearray(), []
             for place, (start, packet, time_ns) in enumerate(marks):
                 end = marks[place + 1][0] if place + 1 < len(marks) else len(run)
-                self._decrypt(outer, run[start:end], packet, time_ns)
+                if isinstance(outer.mode, Encrypted):
+                    self._decrypt(outer, outer.mode, run[start:end], packet, time_ns)
 
-    def _decrypt(self, direction: Direction, data: bytes, packet: int, time_ns: int) -> None:
+    def _decrypt(self, direction: Direction, mode: Encrypted, data: bytes, packet: int, time_ns: int) -> None:
         """Decrypt the next bytes of a direction and process the decrypted bytes."""
-        session = direction.connection.tls
-        if session is None or direction.decrypted is None:
-            return
         try:
-            plain = session.feed(data, from_client=direction.from_client)
+            plain = mode.session.feed(data, from_client=direction.from_client)
         except TlsError as error:
             self.stop_decryption(direction, str(error), packet)
             return
         if plain:
-            self.take_plain(direction, plain, packet, time_ns)
+            self.take_plain(direction, mode, plain, packet, time_ns)
 
-    def take_plain(self, direction: Direction, data: bytes, packet: int, time_ns: int) -> None:
+    def take_plain(self, direction: Direction, mode: Encrypted, data: bytes, packet: int, time_ns: int) -> None:
         """Process the next decrypted bytes of a direction."""
-        assert direction.decrypted is not None
-        self.feed(direction.decrypted, data, 0, len(data), packet, time_ns)
+        self.feed(mode.plain, data, 0, len(data), packet, time_ns)
 
     def stop_decryption(self, direction: Direction, reason: str, packet: int) -> None:
         """Skip the rest of a direction that cannot be decrypted."""
@@ -431,17 +438,19 @@ class FrameExtractor:
         direction.stream.kind = kind
         if kind == "pulsar":
             return
-        if kind == "tls" and self.key_log and direction.connection.tls is None:
+        if kind == "tls" and self.key_log and not direction.stream.decrypted:
             self._begin_decryption(direction)
             return
         name, text = self.classifier.advice(kind)
         self.output.note(direction, name, text, packet, direction.offset - len(direction.run), 0)
         for each in (direction, direction.peer):
-            each.mode, each.next, each.search, each.partial, each.pending_problems = SKIP, IGNORE, None, None, []
+            if isinstance(each.mode, Encrypted):
+                self.finish(each.mode.plain, packet, "the decryption ends")
+            each.mode, each.next, each.pending_problems = Skipped(), IGNORE, []
             each.run.clear()
             each.marks.clear()
             each.held.clear()
-            each.need = each.held_bytes = 0
+            each.held_bytes = 0
 
 
 def raise_limit(direction: Direction, data: bytes) -> None:

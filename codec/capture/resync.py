@@ -59,7 +59,7 @@ class Budget:
 
 
 class Search:
-    """The search in one direction, through all bytes since the gap."""
+    """The mode in which the run is searched for a frame, through all bytes since the gap."""
 
     __slots__ = (
         "_bad",
@@ -79,7 +79,17 @@ class Search:
         "wanted",
     )
 
-    def __init__(self, base: int, skip: int, packet: int, interval: int, budget: Budget, *, side: bool | None) -> None:
+    def __init__(
+        self,
+        base: int,
+        skip: int,
+        packet: int,
+        interval: int,
+        budget: Budget,
+        *,
+        side: bool | None,
+        silent: bool = False,
+    ) -> None:
         self.base = base
         """Offset of the run's first byte in the stream."""
         self.aligned = -1 if skip else base
@@ -98,7 +108,7 @@ class Search:
         """Offset up to which bytes are needed before the next attempt."""
         self.dropped = 0
         """Number of bytes skipped without a frame."""
-        self.silent = False
+        self.silent = silent
         """Whether to omit the note if the frame begins at the first byte."""
         self._chain = base + skip
         self._path: list[int] = []

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pcli.codec.capture.command_start_patterns import BROKER_ONLY, CLIENT_ONLY
-from pcli.codec.capture.flows import Direction
+from pcli.codec.capture.flows import Direction, Unclassified
 from pcli.codec.capture.frames import START
 from pcli.codec.capture.stream_kind_by_bytes import pull_proxy, sniff
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
@@ -60,14 +60,14 @@ class StreamClassifier:
             return False
         return direction.stream.server[1] not in self._hinted and direction.stream.client[1] not in self._hinted
 
-    def verdict(self, direction: Direction, *, final: bool) -> str:
+    def verdict(self, direction: Direction, mode: Unclassified, *, final: bool) -> str:
         """Return a kind of stream, "proxy" or "search" for a direction's first bytes; empty if more are needed."""
-        if direction.connection.tls is not None:
+        if direction.stream.decrypted:
             return sniff(bytes(direction.run[:_MAX_SNIFFED]), final=final)
         forced = self.forced(direction)
         if forced and forced != "pulsar":
             return forced if forced in ADVICE else "other"
-        begins = direction.isn >= 0 and direction.sync == START
+        begins = direction.isn >= 0 and mode.sync == START
         word = sniff(bytes(direction.run[:_MAX_SNIFFED]), final=final)
         if word == "proxy" and begins and direction.stream.kind == "unknown":
             return word

@@ -26,11 +26,21 @@ from collections.abc import Container
 from typing import Final
 
 from pcli.codec.capture.connections import NEVER, Table
-from pcli.codec.capture.flows import IGNORE, SKIP, SLOW, SYNC, Connection, Direction, QueuedSegment, Retransmission
+from pcli.codec.capture.flows import (
+    IGNORE,
+    SLOW,
+    Aligned,
+    Connection,
+    Direction,
+    QueuedSegment,
+    Retransmission,
+    Skipped,
+)
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import RESYNC
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.recent_packets import History
+from pcli.codec.capture.resync import Search
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 from pcli.codec.wire.problems import Problem
@@ -101,13 +111,13 @@ class TcpReassembly:
         if connection.finished:
             return
         offset = direction.offset + signed_distance(seq - direction.base - direction.offset)
-        if size and direction.mode != SKIP:
+        if size and not direction.skipped:
             self._update_gap(peer, packet)
             connection.paused = connection.paused or peer.deadline >= 0
             offset = self._data(direction, segment, offset, packet, time_ns)
         if flags & (FIN | RST):
             _note_end(direction, flags, offset + size, packet, time_ns)
-        self._advance(connection, packet)
+        self.advance(connection, packet)
         if flags & RST or (self._over(direction) and self._over(peer)):
             self._close(connection, packet)
         if connection.ended is not None and self._fully_delivered(direction) and self._fully_delivered(peer):
@@ -162,7 +172,7 @@ class TcpReassembly:
             f"the sequence number jumps by {distance}: this is another connection on the same ports, or a stray packet"
         )
         self.output.note(direction, "gap", text, packet, direction.offset, 0)
-        if direction.mode != SKIP:
+        if not direction.skipped:
             self.extractor.interrupt(direction, packet)
         direction.base = segment.seq - direction.offset & _MASK
         direction.fin, direction.fin_packet = -1, 0
@@ -171,7 +181,7 @@ class TcpReassembly:
     def skip_left_out(self, segment: Segment, packet: int) -> None:
         """Continue after omitted packets: an excerpt marks this packet as the first packet after them."""
         direction = self.table.directions.get(segment.key)
-        if direction is None or direction.base < 0 or direction.mode == SKIP:
+        if direction is None or direction.base < 0 or direction.skipped:
             return
         offset = direction.offset + signed_distance(segment.seq - direction.base - direction.offset)
         if offset > direction.offset:
@@ -195,7 +205,7 @@ class TcpReassembly:
     def _differs(self, direction: Direction, offset: int, size: int, packet: int) -> None:
         text = f"a retransmission of {size} bytes differs from the first transmission, which is used"
         self.output.note(direction, "overlap", text, packet, offset, size)
-        if offset + size > direction.offset - len(direction.run) and direction.mode != SKIP:
+        if offset + size > direction.offset - len(direction.run) and not direction.skipped:
             direction.pending_problems.append((offset, Problem("overlap", text)))
 
     # -- queued bytes ----------------------------------------------------------------------------------------------
@@ -257,7 +267,7 @@ class TcpReassembly:
 
     # -- delivery order --------------------------------------------------------------------------------------------
 
-    def _advance(self, connection: Connection, packet: int) -> None:
+    def advance(self, connection: Connection, packet: int) -> None:
         """Deliver all segments that can be delivered, and update the state of gaps."""
         there, back = connection.there, connection.back
         if there.held or back.held or there.fin_packet or back.fin_packet:
@@ -303,7 +313,7 @@ class TcpReassembly:
 
     def _update_gap(self, direction: Direction, packet: int) -> None:
         """Set or clear the deadline of a direction's gap. Only a confirmed gap has a deadline."""
-        if self._gap_end(direction) <= direction.offset or direction.mode == SKIP:
+        if self._gap_end(direction) <= direction.offset or direction.skipped:
             direction.deadline = -1
         elif direction.deadline < 0 and (
             self._acked(direction) > direction.offset or direction.connection.closing >= 0
@@ -312,22 +322,22 @@ class TcpReassembly:
 
     def arm(self, direction: Direction) -> None:
         """Select the fast or slow path for the next packet of a direction."""
-        if direction.mode == SKIP:
-            direction.next = SLOW if direction.peer.mode != SKIP or direction.connection.closing >= 0 else IGNORE
+        mode = direction.mode
+        if direction.skipped:
+            direction.next = IGNORE if direction.peer.skipped and direction.connection.closing < 0 else SLOW
         elif (
-            direction.mode == SYNC
-            and direction.partial is None
+            isinstance(mode, Aligned)
             and not direction.pending_problems
             and not direction.held
             and direction.fin < 0
             and not direction.peer.held
             and direction.peer.fin < 0
-            and (direction.sync != RESYNC or direction.checked_bytes > direction.limit)
+            and (mode.sync != RESYNC or mode.checked_bytes > direction.limit)
             and (not direction.run or (len(direction.run) >= 8 and not self.output.fragments))
         ):
             direction.next = direction.base + direction.offset & _MASK
             if not direction.run:
-                direction.need = 0
+                mode.need = 0
         else:
             direction.next = SLOW
 
@@ -344,13 +354,13 @@ class TcpReassembly:
         self.end_closed()
         direction = self.table.create(segment, packet, self.limit, self.classifier)
         if self.wanted is not None and direction.stream.number not in self.wanted:
-            direction.mode = direction.peer.mode = SKIP
+            direction.mode = direction.peer.mode = Skipped()
         return direction
 
     def end_closed(self) -> None:
         """Report the ends of closed connections whose bytes are delivered, because a new connection begins (rule 5)."""
         for connection in self.closing:
-            if not (_waiting(connection.there) or _waiting(connection.back)):
+            if not (connection.there.waiting or connection.back.waiting):
                 self.output.end(connection)
 
     def _syn(self, direction: Direction, segment: Segment, packet: int) -> None:
@@ -363,11 +373,11 @@ class TcpReassembly:
             _begin(direction, segment.seq + 1 & _MASK)
 
     def _over(self, direction: Direction) -> bool:
-        return direction.fin >= 0 and (direction.mode == SKIP or direction.fin <= direction.offset)
+        return direction.fin >= 0 and (direction.skipped or direction.fin <= direction.offset)
 
     def _fully_delivered(self, direction: Direction) -> bool:
         """Whether a direction is completely delivered, or has no packets in the capture."""
-        return not direction.seen or (self._over(direction) and not _waiting(direction))
+        return not direction.seen or (self._over(direction) and not direction.waiting)
 
     def _close(self, connection: Connection, packet: int) -> None:
         """Mark the connection as closed. It still waits for late packets."""
@@ -397,13 +407,7 @@ class TcpReassembly:
     def _check_acknowledged(self, direction: Direction, packet: int) -> None:
         """Report the last bytes of a direction if their retransmissions show that they did not arrive (rule 6)."""
         resent, ack = direction.resent, direction.peer.ack
-        if (
-            resent is None
-            or resent.acknowledged
-            or ack < 0
-            or direction.mode == SKIP
-            or direction.stream.kind != "pulsar"
-        ):
+        if resent is None or resent.acknowledged or ack < 0 or direction.skipped or direction.stream.kind != "pulsar":
             return
         lost = resent.seq + resent.size - ack & _MASK
         if 0 < lost < _FAR_AHEAD and resent.last_ns - resent.first_ns >= _RETRANSMISSION_NS:
@@ -418,8 +422,8 @@ class TcpReassembly:
         for direction in (connection.there, connection.back):
             if direction.deadline > packet:  # a direction whose deadline has passed waits for the other direction
                 due = min(due, direction.deadline)
-            if direction.search is not None and direction.run:
-                due = min(due, direction.search.timer)
+            if isinstance(direction.mode, Search) and direction.run:
+                due = min(due, direction.mode.timer)
         if connection.closing >= 0 and not connection.finished:
             due = min(due, connection.closing)
         self.table.set_timer(connection, due, packet)
@@ -430,7 +434,7 @@ class TcpReassembly:
             self._deliver(connection, packet)
             for direction in (connection.there, connection.back):
                 self.extractor.check_search(direction, packet)
-            self._advance(connection, packet)
+            self.advance(connection, packet)
             if 0 <= connection.closing <= packet:
                 self.finish(connection, packet, "the connection ends")
                 self.table.retire(connection)
@@ -475,11 +479,6 @@ def _offset(queued: QueuedSegment) -> int:
 def _turn(direction: Direction) -> int:
     """Return the delivery priority of a direction's next segment or gap; the lowest priority is first."""
     return direction.held[0][6] if direction.held else direction.fin_packet or NEVER
-
-
-def _waiting(direction: Direction) -> bool:
-    """Whether a direction has bytes that are not yet part of a frame."""
-    return bool(direction.held or direction.run or direction.partial)
 
 
 def _full(direction: Direction) -> bool:

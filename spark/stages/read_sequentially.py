@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from pcli.codec.capture import fast_path
-from pcli.codec.capture.flows import SNIFF, Connection
+from pcli.codec.capture.flows import Connection, Encrypted, IncompleteFrame, Unclassified
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.packets import Secrets
 from pcli.spark.columnar.fields.field_columns import read_fields
@@ -80,7 +80,7 @@ class Checkpoint:
 
     def decrypts(self) -> bool:
         """Return whether a connection is being decrypted."""
-        return any(connection.tls is not None for connection in self.reader.tcp.table.living)
+        return any(connection.stream.decrypted for connection in self.reader.tcp.table.living)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +266,12 @@ def noted_packets(connections: Iterable[Connection]) -> dict[int, int | None]:
     found: dict[int, int | None] = {}
     for connection in connections:
         for outer in (connection.there, connection.back):
-            for direction in (outer, outer.decrypted):
-                if direction is None:
-                    continue
-                found.update((queued[3], queued[4]) for queued in direction.held)
-                if direction.mode == SNIFF:  # the beginning of TLS may be decrypted later
-                    found.update((packet, time_ns) for _, packet, time_ns in direction.marks)
-                if direction.partial is not None:
-                    found.setdefault(max(direction.partial.packets), None)
+            found.update((queued[3], queued[4]) for queued in outer.held)
+            direction = outer.mode.plain if isinstance(outer.mode, Encrypted) else outer
+            if isinstance(direction.mode, Unclassified):  # the beginning of TLS may be decrypted later
+                found.update((packet, time_ns) for _, packet, time_ns in direction.marks)
+            if isinstance(direction.mode, IncompleteFrame):
+                found.setdefault(max(direction.mode.packets), None)
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.capture.flows import TLS, Direction
+from pcli.codec.capture.flows import Direction, Encrypted
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import Note
 from pcli.codec.capture.ip import Fragments
@@ -49,12 +49,12 @@ class _PlainExtractor(FrameExtractor):
         self.stops: dict[Direction, int] = {}
         """Offset, in the encrypted bytes, at which the decryption of a direction ended early."""
 
-    def take_plain(self, direction: Direction, data: bytes, packet: int, time_ns: int) -> None:
+    def take_plain(self, direction: Direction, mode: Encrypted, data: bytes, packet: int, time_ns: int) -> None:
         """Process the next decrypted bytes of a direction."""
         self.starts.setdefault(packet, self.sizes[direction])
         self.plain[packet] += data
         self.sizes[direction] += len(data)
-        super().take_plain(direction, data, packet, time_ns)
+        super().take_plain(direction, mode, data, packet, time_ns)
 
     def stop_decryption(self, direction: Direction, reason: str, packet: int) -> None:
         """Skip the rest of a direction that cannot be decrypted."""
@@ -175,7 +175,7 @@ class _Decryption:
 
 def _has_gap(direction: Direction) -> bool:
     """Whether bytes of a direction wait for a missing packet."""
-    return direction.mode == TLS and (bool(direction.held) or direction.fin > direction.offset)
+    return isinstance(direction.mode, Encrypted) and (bool(direction.held) or direction.fin > direction.offset)
 
 
 def _first(direction: Direction) -> int:

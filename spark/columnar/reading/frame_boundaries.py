@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from pcli.codec.capture.command_start_patterns import HEAD_SIZE, PATTERNS, TAGS
-from pcli.codec.capture.flows import SLOW, SYNC, Direction
+from pcli.codec.capture.flows import SLOW, Aligned, Direction
 from pcli.codec.capture.frames import RESYNC
 from pcli.codec.capture.resync import BUDGET, check_frame
 from pcli.spark.columnar.frame_columns import Bools, Longs
@@ -103,7 +103,7 @@ def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
         return np.zeros(len(owner), np.bool_)
     filled = np.cumsum(size)
     before = np.concatenate([[0], filled])[np.searchsorted(owner, np.arange(len(doubted)))]
-    checked_bytes = np.array([one.direction.checked_bytes for one in joined.stretches], np.int64)
+    checked_bytes = np.array([one.direction.aligned.checked_bytes for one in joined.stretches], np.int64)
     limit = np.array([one.direction.limit for one in joined.stretches], np.int64)
     found: Bools = doubted[owner] & ((checked_bytes - before)[owner] + filled - size <= limit[owner])
     return found
@@ -233,13 +233,12 @@ def is_unverified(direction: Direction, *, fragments: bool) -> bool:
 
     ``fragments`` states whether the capture contains fragmented IP packets, which may have carried the stored bytes.
     """
-    connection, peer = direction.connection, direction.peer
+    connection, peer, mode = direction.connection, direction.peer, direction.mode
     return (
         direction.next == SLOW
-        and direction.mode == SYNC
-        and direction.sync == RESYNC
-        and direction.checked_bytes <= direction.limit
-        and direction.partial is None
+        and isinstance(mode, Aligned)
+        and mode.sync == RESYNC
+        and mode.checked_bytes <= direction.limit
         and not (direction.pending_problems or direction.held or peer.held or (direction.run and fragments))
         and direction.fin < 0
         and peer.fin < 0

@@ -101,7 +101,7 @@ class InOrderRuns:
         direction.marks += zip(begins.tolist(), (packets + self._base).tolist(), times)
         self._recent.take([direction], packets, np.zeros(len(packets), np.int64), begins - before + direction.offset)
         direction.offset += len(direction.run) - before
-        direction.need -= len(direction.run) - before
+        direction.aligned.need -= len(direction.run) - before
         direction.next = direction.base + direction.offset & _MASK
 
     # -- frames ----------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class InOrderRuns:
         for owner in np.unique(frames.owner[rows]).tolist():
             mine = rows[frames.owner[rows] == owner]
             direction, size = joined.stretches[owner].direction, int(frames.size[mine].sum())
-            direction.checked_bytes += size
+            direction.aligned.checked_bytes += size
             direction.budget.spent += size
             self._record_slow_packet(direction, int(joined.packets[frames.last[mine[-1]]]))
 
@@ -150,16 +150,17 @@ class InOrderRuns:
         """Update a direction to its state after the segments ``first`` to ``last``; a frame is open at ``opened``."""
         one, start, end = joined.stretches[index], int(joined.start[index]), int(joined.end[index])
         direction, pool, left = one.direction, self._found.pool, end - opened
+        aligned = direction.aligned
         direction.offset = end + int(joined.offset[index])
-        doubted = one.checked and direction.checked_bytes <= direction.limit
+        doubted = one.checked and aligned.checked_bytes <= direction.limit
         direction.next = SLOW if doubted or 0 < left < _LENGTHS else direction.base + direction.offset & _MASK
         if opened > start:
             direction.run.clear()
             direction.marks.clear()
         if not left:
-            direction.need = _LENGTHS if doubted else 0  # an armed direction needs no minimum
+            aligned.need = _LENGTHS if doubted else 0  # an armed direction needs no minimum
             return
-        direction.need = missing(pool, opened, end, HEAD_SIZE if doubted else _LENGTHS)
+        aligned.need = missing(pool, opened, end, HEAD_SIZE if doubted else _LENGTHS)
         begins, packets = joined.begins[first:last], joined.packets[first:last]
         kept = max(0, int(np.searchsorted(begins, opened, "right")) - 1)
         direction.run += pool[opened + len(direction.run) : end]
@@ -180,7 +181,7 @@ class InOrderRuns:
         at, end = one.side.at, one.end
         packets = self._traffic.order[at:end]
         lean = self._segments.lean[packets]
-        if one.checked and one.direction.checked_bytes <= one.direction.limit:
+        if one.checked and one.direction.aligned.checked_bytes <= one.direction.limit:
             self._record_slow_packet(one.direction, int(packets[-1]))
         elif not lean.all():
             self._record_slow_packet(one.direction, int(packets[~lean][-1]))

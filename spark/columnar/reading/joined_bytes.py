@@ -76,10 +76,10 @@ class Joiner:
 
     def waits(self, one: Stretch) -> bool:
         """Return whether the lengths of the open frame are complete and the stretch does not complete the frame."""
-        if one.checked or not one.direction.need:
+        if one.checked or not one.direction.aligned.need:
             return False
         positions = self._traffic.data[slice(*self._bounds([one])[0])]
-        return int(self._traffic.size[positions].sum()) < one.direction.need
+        return int(self._traffic.size[positions].sum()) < one.direction.aligned.need
 
     def add(self, one: Stretch) -> tuple[Longs, Longs]:
         """Append the bytes to the stored bytes; return each packet's index in the window and the start of its bytes."""

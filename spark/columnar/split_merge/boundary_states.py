@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pcli.codec.capture.flows import SKIP, SYNC, Connection, Direction
+from pcli.codec.capture.flows import Aligned, Connection, Direction, IncompleteFrame
 from pcli.codec.capture.frames import ANCHORED, RESYNC, START
-from pcli.codec.capture.resync import BUDGET
+from pcli.codec.capture.resync import BUDGET, Search
 from pcli.spark.columnar.split_merge.held_packets import need_of
 from pcli.spark.columnar.split_merge.resync_certainty import NO_OFFSET, ResyncMarks
 
@@ -38,7 +38,7 @@ def direction_of(connection: Connection, key: bytes) -> Direction:
 
 def is_skipped(connection: Connection) -> bool:
     """Return whether both directions are skipped."""
-    return connection.there.mode == connection.back.mode == SKIP
+    return connection.there.skipped and connection.back.skipped
 
 
 # -- equal ---------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def _directions_agree(true: Direction, assumed: Direction) -> bool:
     if not assumed.seen:
         # No packet of this direction was captured in this split or earlier splits.
         return true.base < 0 and true.ack < 0 and not true.held
-    if true.mode != SYNC or true.partial is not None or true.held or true.fin >= 0 or true.deadline >= 0:
+    if not isinstance(true.mode, Aligned) or true.held or true.fin >= 0 or true.deadline >= 0:
         return False
     if true.pending_problems:
         return False
@@ -98,10 +98,10 @@ def _move(direction: Direction, packets: int) -> None:
         for at, data, size, packet, time_ns, parts, turn in direction.held
     ]
     direction.marks = [(at, packet + packets, time_ns) for at, packet, time_ns in direction.marks]
-    if direction.partial is not None:
-        direction.partial.packets = [packet + packets for packet in direction.partial.packets]
-    if direction.search is not None:
-        direction.search.timer += packets
+    if isinstance(direction.mode, IncompleteFrame):
+        direction.mode.packets = [packet + packets for packet in direction.mode.packets]
+    if isinstance(direction.mode, Search):
+        direction.mode.timer += packets
 
 
 def _shift_offsets(direction: Direction, offsets: int) -> None:
@@ -111,8 +111,8 @@ def _shift_offsets(direction: Direction, offsets: int) -> None:
     direction.fin += offsets if direction.fin >= 0 else 0
     direction.held = [(at + offsets, *rest) for at, *rest in direction.held]  # type: ignore[misc]
     direction.pending_problems = [(at + offsets, problem) for at, problem in direction.pending_problems]
-    if direction.partial is not None:
-        direction.partial.offset += offsets
+    if isinstance(direction.mode, IncompleteFrame):
+        direction.mode.offset += offsets
 
 
 # -- merged --------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def apply_true_state(
     if other and (asked or raised):
         return False
     for direction, was, start, mark in pairs:
-        if direction.search is not None:
+        if isinstance(direction.mode, Search):
             return False  # the search contains offsets that no function adjusts
         # The budget always suffices for checks of frames, which read no more bytes than have arrived. Searches may read
         # more bytes.
@@ -147,8 +147,8 @@ def apply_true_state(
         if other:
             direction.limit = was.limit
         direction.stream = true.stream
-        if direction.mode == SYNC and direction.partial is None:
-            direction.need = need_of(direction)
+        if isinstance(direction.mode, Aligned):
+            direction.mode.need = need_of(direction, direction.mode)
     true.stream.kind = end.stream.kind
     end.stream = true.stream
     if end.keys != true.keys:
@@ -160,19 +160,23 @@ def _apply_carried(direction: Direction, was: Direction, assumed: Direction, mar
     direction.isn, direction.resent = was.isn, direction.resent or was.resent
     if not assumed.seen:
         return
-    if direction.partial is not None:
-        direction.partial.sync = _LEVELS[sync_level_at(was, marks, direction.partial.offset)]
+    before, aligned = was.aligned, direction.mode
+    if isinstance(aligned, IncompleteFrame):
+        aligned.sync = _LEVELS[sync_level_at(before, marks, aligned.offset)]
+        aligned = aligned.after
     if marks.lost == NO_OFFSET:
-        direction.checked_bytes = was.checked_bytes + (direction.checked_bytes if was.sync == RESYNC else 0)
-        direction.budget.spent = was.budget.spent + (direction.budget.spent if was.sync == RESYNC else 0)
-        direction.sync = _LEVELS[sync_level_at(was, marks, direction.offset)]
+        doubted = before.sync == RESYNC
+        direction.budget.spent = was.budget.spent + (direction.budget.spent if doubted else 0)
+        if isinstance(aligned, Aligned):
+            aligned.checked_bytes = before.checked_bytes + (aligned.checked_bytes if doubted else 0)
+            aligned.sync = _LEVELS[sync_level_at(before, marks, direction.offset)]
     else:
         direction.budget.spent += was.budget.spent
     _shift_offsets(direction, was.offset - assumed.offset)
 
 
-def sync_level_at(was: Direction, marks: ResyncMarks, offset: int) -> int:
-    """Return the certainty at an offset of the split; ``was`` is the direction in the carried state."""
+def sync_level_at(was: Aligned, marks: ResyncMarks, offset: int) -> int:
+    """Return the certainty at an offset of the split; ``was`` is the mode of the direction in the carried state."""
     level = sync_level(was.sync)
     if offset >= marks.lost:
         return sync_level(RESYNC)

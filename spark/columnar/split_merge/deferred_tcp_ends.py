@@ -108,9 +108,7 @@ class DeferredEndsOutput(Output):
             return
         self._ended[connection] = connection.ended
         times = self.open.setdefault(connection, [])
-        able = not any(
-            direction.held or direction.run or direction.partial for direction in (connection.there, connection.back)
-        )
+        able = not (connection.there.waiting or connection.back.waiting)
         reported = _reported(connection, connection.ended)
         if times and not times[-1].end and not (able and (times[-1].refused, times[-1].silent) == reported):
             times[-1] = replace(times[-1], end=packet)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pcli.codec.capture.command_start_patterns import HEAD_SIZE
-from pcli.codec.capture.flows import SYNC, Connection, Direction
+from pcli.codec.capture.flows import Aligned, Connection, Direction
 from pcli.codec.capture.frame_extraction import FrameExtractor
-from pcli.codec.capture.frames import RESYNC
+from pcli.codec.capture.frames import RESYNC, START
 from pcli.codec.capture.ip import Inner
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.resync import Budget, Search
@@ -196,7 +196,7 @@ class HeldConnection:
 def _begin(direction: Direction, side: _Side, extractor: FrameExtractor) -> None:
     """Set a direction to the state after its held packets; the frames in these packets are dropped."""
     place = side.search.candidate if side.run else 0
-    direction.seen, direction.ack, direction.mode = True, side.ack, SYNC
+    direction.seen, direction.ack, direction.mode = True, side.ack, Aligned(START)
     direction.offset = FAR
     direction.base = (side.first + place - FAR) & _MASK
     data = bytes(side.run)
@@ -204,16 +204,17 @@ def _begin(direction: Direction, side: _Side, extractor: FrameExtractor) -> None
         end = side.marks[number + 1][0] if number + 1 < len(side.marks) else len(data)
         if end > place:
             extractor.feed(direction, data, max(start, place), end, packet, time_ns)
-    # If the frame boundaries are certain, the checks have no effect.
-    direction.sync, direction.checked_bytes = RESYNC, 0
-    direction.need = need_of(direction)
+    if isinstance(direction.mode, Aligned):
+        # If the frame boundaries are certain, the checks have no effect.
+        direction.mode = aligned = Aligned(RESYNC)
+        aligned.need = need_of(direction, aligned)
 
 
-def need_of(direction: Direction) -> int:
-    """Return `Direction.need` of a synchronized direction without a partial frame; it equals the extractor's value."""
+def need_of(direction: Direction, aligned: Aligned) -> int:
+    """Return `Aligned.need` of an aligned direction; it equals the extractor's value."""
     run = direction.run
     if len(run) < 8:
         return 8 - len(run) if run else 0
-    if direction.sync == RESYNC and direction.checked_bytes <= direction.limit and len(run) < HEAD_SIZE:
+    if aligned.sync == RESYNC and aligned.checked_bytes <= direction.limit and len(run) < HEAD_SIZE:
         return HEAD_SIZE - len(run)
     return int.from_bytes(run[:4], "big") + 4 - len(run)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.capture.flows import SYNC, Direction
+from pcli.codec.capture.flows import Aligned, Direction, IncompleteFrame
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.output import Output
@@ -52,7 +52,7 @@ class EdgeFrameExtractor(FrameExtractor):
         super().gap(direction, size, packet, cut=cut)
         if marks is not None:
             marks.asked = True
-            if direction.mode == SYNC:  # the gap ended in the open frame, or at its end
+            if isinstance(direction.mode, Aligned | IncompleteFrame):  # the gap ended in the open frame, or at its end
                 marks.anchored = min(marks.anchored, offset)
 
     def skip_left_out(self, direction: Direction, offset: int, packet: int) -> None:
@@ -68,13 +68,22 @@ class EdgeFrameExtractor(FrameExtractor):
         super().interrupt(direction, packet)
         self._lose(direction, direction.offset)
 
-    def search(self, direction: Direction, position: int, skipped: int, packet: int, *, rejected: bool = False) -> None:
+    def search(
+        self,
+        direction: Direction,
+        position: int,
+        skipped: int,
+        packet: int,
+        *,
+        rejected: bool = False,
+        silent: bool = False,
+    ) -> None:
         """Search for the next frame."""
         marks = self.marks.get(direction)
         if marks is not None and rejected and marks.lost == NO_OFFSET:
             marks.rejected = True
         self._lose(direction, direction.offset - len(direction.run) + position)
-        super().search(direction, position, skipped, packet, rejected=rejected)
+        super().search(direction, position, skipped, packet, rejected=rejected, silent=silent)
 
     def _lose(self, direction: Direction, offset: int) -> None:
         marks = self.marks.get(direction)

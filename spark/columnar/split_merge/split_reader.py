@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pcli.codec.capture.connections import Table
-from pcli.codec.capture.flows import IGNORE, SKIP, Connection, Direction
+from pcli.codec.capture.flows import IGNORE, Connection, Direction, Skipped
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.stream_kind import StreamClassifier
@@ -173,7 +173,7 @@ class EdgeTcp(DeferredEndsTcp):
             return False
         offset = direction.offset + signed_distance(segment.seq - direction.base - direction.offset)
         is_data = segment.start < segment.end and segment.end - segment.start + segment.missing > 1
-        return offset < start and (bool(segment.flags & FIN) or (is_data and direction.mode != SKIP))
+        return offset < start and (bool(segment.flags & FIN) or (is_data and not direction.skipped))
 
     def _add_start(self, segment: Segment, packet: int) -> None:
         """Record the start of a connection."""
@@ -208,7 +208,7 @@ class EdgeTcp(DeferredEndsTcp):
             self._release(hold)
         elif hold.given_up:
             for direction in (hold.connection.there, hold.connection.back):
-                direction.mode, direction.next = SKIP, IGNORE
+                direction.mode, direction.next = Skipped(), IGNORE
         if data:
             # Add an empty entry to the history, so that older entries are removed in time.
             self.history.append((hold.connection.there, 0, b"", 0, 0))

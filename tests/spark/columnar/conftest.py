@@ -124,10 +124,13 @@ def direction_state(direction):
         name: getattr(direction, name) for name in direction.__slots__ if name not in ("peer", "connection", "stream")
     }
     state["budget"] = direction.budget.spent
-    for name, left in (("partial", ()), ("search", ("_budget",))):
-        part = state[name]
-        state[name] = part and {each: getattr(part, each) for each in part.__slots__ if each not in left}
+    state["mode"] = mode_state(direction.mode)
     return state
+
+
+def mode_state(mode):
+    values = {name: getattr(mode, name) for name in mode.__slots__ if name != "_budget"}
+    return type(mode), {name: mode_state(value) if name == "after" else value for name, value in values.items()}
 
 
 def state_of(tcp):
