@@ -94,12 +94,6 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
     reader = Reader(tcp, output)
     reader.careful = options.careful
 
-    def cut(name: str, offset: int, window: Window) -> list[CapturedFrame | Note | StreamEnd]:
-        if options.on_window is not None:
-            options.on_window(name, offset, window)
-        reader.packets(*window)
-        return _take(output)
-
     for name, source, note in opened(files):
         extractor.snapped = False
         if options.totals is not None:
@@ -112,7 +106,10 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
                     if item.kind == TLS_KEY_LOG:
                         extractor.key_log.add(item.data)
                 else:
-                    yield from cut(name, source.position, item)
+                    if options.on_window is not None:
+                        options.on_window(name, source.position, item)
+                    reader.packets(*item)
+                    yield from _take(output)
             yield from reader.unread.take(name, reader.packet)
         if note is not None:
             yield note
@@ -124,9 +121,12 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
     yield from _take(output)
 
 
-def _take(output: Output) -> list[CapturedFrame | Note | StreamEnd]:
+def _take(output: Output) -> Iterator[CapturedFrame | Note | StreamEnd]:
+    """Yield the items of the output. The output keeps none of them, so a frame can be freed before the next."""
     found, output.out = output.out, []
-    return found
+    found.reverse()
+    while found:
+        yield found.pop()
 
 
 def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
