@@ -23,6 +23,7 @@ from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
@@ -173,6 +174,8 @@ def _streams_of(record: Any) -> frozenset[int]:
         record = record.subscription
     if isinstance(record, SubscriptionRecord):
         return frozenset().union(*map(_streams_of, record.consumers.values()))
+    if isinstance(record, ScalableTopicRecord):
+        return frozenset(one.stream for one in record.sessions) | {one.stream for one in record.consumers}
     session = getattr(record, "session", None)
     stream = getattr(record, "stream", None) if session is None else session.stream
     return frozenset() if stream is None else frozenset((stream,))

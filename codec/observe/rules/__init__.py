@@ -26,6 +26,9 @@ _ORDER: Final = (
     "producer-stuck", "producer-waiting", "receipts-out-of-order", "receipts-unexpected", "sequence-gap",
     "resend-refused", "resend-stored", "duplicated-by-restart", "chunk-resent", "clock-skew", "producer-refused",
     "schema-refused", "schema-refused-consumer", "transaction-open",
+    # scalable topics
+    "segment-unattended", "segment-not-released", "parent-not-drained", "stale-layout", "layout-swings",
+    "no-controller", "skewed-segments", "scalable-name-as-topic",
     # connections, hosts, exchanges, the capture
     "first-bytes", "auth-refused", "auth-expired", "broker-unavailable", "reconnect-loop", "keep-alive-missed",
     "consumer-reconnect-loop", "producer-reconnect-loop", "request-refused", "slow-answers", "answers-missing",

@@ -49,7 +49,7 @@ _BATCHING: Final = Cause(
 
 @rule(
     "subscription",
-    facts=("mixed_batches", "key_batches", "split_keys", "allow_out_of_order"),
+    facts=("mixed_batches", "key_batches", "split_keys", "allow_out_of_order", "topic.segment"),
     title="batches with several keys on a Key_Shared subscription",
     issue="apache/pulsar#7121",
     effect=("batch mixes keys", "batches mix keys"),
@@ -57,8 +57,8 @@ _BATCHING: Final = Cause(
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if messages of a batch have different keys."""
     mixed, split = subscription.mixed_batches, subscription.split_keys
-    if not mixed.count:
-        return
+    if not mixed.count or subscription.topic.segment is not None:
+        return  # consumers of a segment share entry buckets, and a batch contains the messages of one bucket
     doubts = subscription.doubts - EDGES
     split_text = (
         f" {count_of(split.count, 'time')}, a key came back to a consumer from another attached consumer: "

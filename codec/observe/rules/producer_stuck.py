@@ -39,6 +39,7 @@ from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, co
 from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.producer_waiting import FENCING, fenced_by
+from pcli.codec.observe.rules.segment_text import sealed_segment
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 _DURATION: Final = Threshold("producer-stuck.duration", 10_000_000_000, "minimum time without a response")
@@ -71,10 +72,24 @@ _NEVER_ANSWERED: Final = Cause(
     "A delivery of the messages, or a capture on the broker's host.",
 )
 
+_SEALED: Final = (
+    " The segment was sealed at that time; a V5 client sends such messages again, as messages of the new segments."
+)
+
 
 @rule(
     "producer",
-    facts=("no_receipt", "open_sends", "oldest_open_frame", "lost", "heard_ns", "session", "waiting", *FENCING),
+    facts=(
+        "no_receipt",
+        "open_sends",
+        "oldest_open_frame",
+        "lost",
+        "heard_ns",
+        "session",
+        "waiting",
+        "topic_record.segment",
+        *FENCING,
+    ),
     title="a producer whose PRODUCER or SENDs the broker does not answer",
     issue="streamnative/pulsar-rs#400",
     because_of=("broker-unavailable", "producer-waiting"),
@@ -177,10 +192,13 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return  # the broker stores no message of a fenced producer: see producer-waiting
     loss = loss_of(moment, session.stream, lost.frames[0] if lost.frames else 0)
     cause, delivered = loss or (_NEVER_ANSWERED, "")
+    sealed = session.end == "broker" and sealed_segment(producer, session.ended_ns) is not None
+    if sealed:
+        cause, delivered = Cause("broker", "likely", _NEVER_ANSWERED.alternatives), _SEALED
     # The client may be about to reconnect when the capture ends.
     settled = moment.now_ns - session.ended_ns >= moment.value(_DURATION) or session.end == "closed"
     yield Finding(
-        "warning",
+        "note" if sealed else "warning",
         "likely" if settled else "possible",
         cause,
         producer_subject(producer),

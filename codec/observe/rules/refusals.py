@@ -15,6 +15,7 @@ from pcli.codec.observe.rules.finding_text import (
     times,
 )
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
+from pcli.codec.observe.rules.segment_text import is_controlled, sealed_segment
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
@@ -89,6 +90,10 @@ _ADVICE: Final[dict[str, str]] = {
     "otherwise after it.",
 }
 
+_HANDED_OVER: Final = (
+    "The controller moved the segment between consumers; segment-not-released reports a hand-over that does not end."
+)
+
 _CONSUMER_BUSY: Final = "`topics stats` lists the attached consumers: close the other one, or use another subscription."
 _MESSAGE: Final = "The error message names the reason."
 _SCHEMA: Final = "because its schema is incompatible with the topic's"
@@ -133,7 +138,7 @@ def _advice(error: str, message: str) -> str:
 
 @rule(
     "producer",
-    facts=("refused", "send_errors", "resent", "lost", "session.ready_ns"),
+    facts=("refused", "send_errors", "resent", "lost", "session.ready_ns", "topic_record.segment"),
     title="a PRODUCER or SEND to which the broker responded with an error",
     issue="apache/pulsar-client-go#638",
     because_of=("broker-unavailable", "producer-waiting", "wrong-crc"),
@@ -156,6 +161,7 @@ The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The 
 - *NotAllowedError*: the message exceeds the topic's limit, a policy forbids the operation, or transactions are not
   enabled.
 - *PersistenceError*, *ServiceNotReady*: the broker's storage has a problem, or the topic is being moved; clients retry.
+  A segment that is being sealed also refuses messages with PersistenceError: a note.
 
 ## On the wire
 
@@ -189,7 +195,8 @@ def _producer_refused(producer: ProducerRecord, moment: Moment) -> Iterator[Find
                     "If all of these messages were resent, this would be resolved; the capture does not show this."
                 )
             cause, advice = cause_of_error(error), _advice(error, seen.sample)
-            if error == "TopicTerminatedError" and producer.topic.startswith("segment://"):
+            terminated = error == "TopicTerminatedError" and producer.topic.startswith("segment://")
+            if terminated or (error == "PersistenceError" and sealed_segment(producer, seen.first_ns)):
                 resolved = "The segment was split or merged, and the client continues with the new segments."
                 cause, advice = Cause("broker"), "Nothing."
             about, why = f"{about_producer(producer)} {what}", f"with {error}"
@@ -244,7 +251,7 @@ def _schema_refused(producer: ProducerRecord, moment: Moment) -> Iterator[Findin
 
 @rule(
     "consumer",
-    facts=("refused", "session.ready_ns"),
+    facts=("refused", "session.ready_ns", "subscription.topic.segment"),
     title="a SUBSCRIBE to which the broker responded with an error",
     issue="apache/pulsar#13920",
     because_of=("broker-unavailable",),
@@ -259,7 +266,8 @@ The response to SUBSCRIBE was an error. The most frequent errors are:
 
 - *ConsumerBusy*: an Exclusive subscription already has a consumer, the subscription has consumers of another type, or
   the maximum number of consumers is reached. After a broken connection the broker may still consider the old consumer
-  alive.
+  alive. If the controller of a scalable topic moves a segment, the new consumer is refused until the old one has closed
+  its own: a note.
 - *ConsumerAssignError*: the key ranges of a STICKY Key_Shared consumer overlap with the ranges of another consumer.
 - *SubscriptionNotFound*, *TopicNotFound*: the subscription or topic does not exist, and the broker may not create it
   automatically.
@@ -288,6 +296,8 @@ def _subscribe_refused(consumer: ConsumerRecord, moment: Moment) -> Iterator[Fin
     for error, seen in consumer.refused.items():
         if error not in _OTHERS:
             later, cause = succeeded_later(consumer, seen), cause_of_error(error)
+            if error == "ConsumerBusy" and is_controlled(consumer):
+                later = later or _HANDED_OVER
             advice = _CONSUMER_BUSY if error == "ConsumerBusy" else _MESSAGE
             subject, about = consumer_subject(consumer), f"{about_consumer(consumer)} was refused"
             yield _refusal(subject, about, seen, f"with {error}", later, _NO_SUBSCRIBE, cause, advice, error)

@@ -21,6 +21,7 @@ from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+from pcli.codec.observe.tracking.records.scalable_records import SegmentRecord
 from pcli.codec.observe.tracking.scalable.scalable_topic_tracker import ScalableTopicTracker
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.wire.commands import COMMANDS
@@ -70,12 +71,16 @@ class Tracker:
     def _link_segments(self, facts: Facts) -> None:
         """Link the records of topics with the segments that they are; classic topics are segments in some layouts."""
         peer = facts.peer
+        segments: list[SegmentRecord] = []
         if peer is not None and peer.topic.startswith("segment://"):
-            self.subscriptions.topic(peer.topic).segment = self.scalable_topics.segment(peer.topic)
+            found = self.scalable_topics.segment(peer.topic)
+            segments += [] if found is None else [found]
         elif facts.layout is not None and facts.layout.topic in self.scalable_topics.topics:
-            for segment in self.scalable_topics.topics[facts.layout.topic].segments.values():
-                if segment.segment is not None and segment.segment.legacy_topic:
-                    self.subscriptions.topic(segment.name).segment = segment
+            known = self.scalable_topics.topics[facts.layout.topic].segments.values()
+            segments += [one for one in known if one.segment is not None and one.segment.legacy_topic]
+        for segment in segments:
+            segment.topic_record = self.subscriptions.topic(segment.name)
+            segment.topic_record.segment = segment
 
     def note(self, note: Note) -> None:
         """Process a note of the capture reader: a gap, damage, a stream that is not Pulsar."""
@@ -89,7 +94,7 @@ class Tracker:
     def doubt_all_records(self) -> None:
         """Add the doubt that packets were not decoded to all records: such packets may belong to any connection."""
         self.connections.add_doubt("unread")
-        for _, record in (*self.producers.records(), *self.subscriptions.records()):
+        for _, record in (*self.producers.records(), *self.subscriptions.records(), *self.scalable_topics.records()):
             record.doubts.add("unread")
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
@@ -110,6 +115,7 @@ class Tracker:
     def _propagate(self, stream: int, doubts: set[str]) -> None:
         self.producers.add_doubts(stream, doubts)
         self.subscriptions.add_doubts(stream, doubts)
+        self.scalable_topics.add_doubts(stream, doubts)
 
     def _end_connection(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         self.producers.end(stream, end, time_ns, frame)

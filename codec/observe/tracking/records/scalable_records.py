@@ -6,10 +6,14 @@ Times are nanoseconds since 1970, -1 if unknown. Frames are ``pulsar.number``, 0
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.scalable.layout import Change, Layout, Segment
 from pcli.codec.scalable.segment_name import SegmentName
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
 __all__ = [
     "Assignment",
@@ -19,6 +23,7 @@ __all__ = [
     "LayoutSessionRecord",
     "ScalableTopicRecord",
     "SegmentRecord",
+    "UnattendedSegment",
 ]
 
 
@@ -41,6 +46,8 @@ class SegmentRecord:
     pruned_ns: int = -1
     """Time of the first layout in which it is absent."""
     pruned_frame: int = 0
+    topic_record: TopicRecord | None = field(default=None, repr=False)
+    """The topic that stores the segment; None if no producer or consumer opened it in the capture."""
 
     @property
     def name(self) -> str:
@@ -48,6 +55,10 @@ class SegmentRecord:
         if self.segment is not None:
             return self.segment.name(self.topic.name)
         return str(SegmentName(self.topic.name, self.start, self.end, self.id))
+
+    def subscription(self, name: str) -> SubscriptionRecord | None:
+        """Return the record of a subscription on the segment, or None."""
+        return None if self.topic_record is None else self.topic_record.subscriptions.get(name)
 
     @property
     def sealed(self) -> bool:
@@ -124,6 +135,11 @@ class ControlledConsumerRecord:
     assignments: list[Assignment] = field(default_factory=list)
     """The assignments in their order, the last MAX_ASSIGNMENTS."""
 
+    @property
+    def segments(self) -> dict[int, tuple[tuple[int, int], ...]]:
+        """The segments of the last assignment, as in `Assignment.segments`."""
+        return self.assignments[-1].segments if self.assignments else {}
+
 
 @dataclass(slots=True)
 class HandOver:
@@ -143,7 +159,23 @@ class HandOver:
     """Time of the response to the successful SUBSCRIBE of the new consumer."""
     ready_frame: int = 0
     withdrawn_ns: int = -1
-    """Time at which the controller assigned the segment to another consumer before the SUBSCRIBE succeeded."""
+    """Time at which the new consumer left, or the controller assigned the segment to another consumer, before the
+    SUBSCRIBE succeeded."""
+
+
+@dataclass(slots=True)
+class UnattendedSegment:
+    """A segment that no stream consumer receives while the controller waits for a lost consumer."""
+
+    segment: int
+    subscription: str
+    consumer: ControlledConsumerRecord = field(repr=False)
+    """The lost consumer."""
+    since_ns: int
+    since_frame: int
+    until_ns: int = -1
+    """Time at which a consumer received the segment, or the lost consumer registered again."""
+    until_frame: int = 0
 
 
 @dataclass(slots=True)
@@ -165,6 +197,8 @@ class ScalableTopicRecord:
     """The last MAX_CONSUMERS registrations with the controller."""
     hand_overs: list[HandOver] = field(default_factory=list)
     """The last MAX_HAND_OVERS hand-overs."""
+    unattended: list[UnattendedSegment] = field(default_factory=list)
+    """The last MAX_HAND_OVERS periods in which a segment has no consumer."""
     controller: str = ""
     """URL of the controller's broker in the latest layout."""
     updates: int = 0

@@ -5,11 +5,16 @@ Rules of this file
    is later: a migration does not increase the epoch. Sessions of other connections can receive an older layout later.
 2. A segment's name contains its topic, range and id, so a segment is known without a layout.
 3. The controller assigns a segment to one consumer of a subscription, or to several that share its entry buckets. If a
-   segment moves to another consumer, the hand-over ends when a SUBSCRIBE of the new consumer succeeds on the segment.
-   Until the old consumer has closed its own, the broker refuses the SUBSCRIBE with ConsumerBusy.
+   consumer receives a segment that another one has, or begins or ends to share it, the hand-over ends when its
+   SUBSCRIBE on the segment succeeds. Until the old consumer has closed its own, the broker refuses the SUBSCRIBE with
+   ConsumerBusy.
 4. The consumer of a segment has the name of the registered consumer, ``-seg-`` and the id of the segment, on the same
    connection as the registration.
-5. Memory is bounded by the constants below; the oldest objects are dropped first.
+5. If a stream consumer loses its connection, the controller keeps its share of the segments for a grace period, and can
+   assign other segments to it in that time. The capture does not contain such assignments. A segment is unattended if
+   a consumer was lost, no registered consumer has the segment or one of its ancestors, and a known consumer had the
+   segment or its parents before.
+6. Memory is bounded by the constants below; the oldest objects are dropped first.
 
 Source: traffic of a broker and a client 5.0.1.
 """
@@ -21,6 +26,7 @@ from typing import Any, Final, TypeVar
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Consumer, Facts, LayoutUpdate
+from pcli.codec.observe.tracking.records.connection_records import LOST
 from pcli.codec.observe.tracking.records.scalable_records import (
     Assignment,
     ControlledConsumerRecord,
@@ -29,6 +35,7 @@ from pcli.codec.observe.tracking.records.scalable_records import (
     LayoutSessionRecord,
     ScalableTopicRecord,
     SegmentRecord,
+    UnattendedSegment,
 )
 from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
@@ -67,8 +74,9 @@ class ScalableTopicTracker:
         """Registered consumers by connection and consumer id."""
         self._open: dict[tuple[str, str, int], HandOver] = {}
         """Hand-overs that have not ended, by topic, subscription and segment."""
-        self._owners: BoundedDict[tuple[str, str, int], list[ControlledConsumerRecord]] = BoundedDict(MAX_SEGMENTS * 10)
-        """Consumers that have a segment, by topic, subscription and segment; several share its buckets."""
+        self._owners: BoundedDict[tuple[str, str, int], dict[str, bool]] = BoundedDict(MAX_SEGMENTS * 10)
+        """Names of the consumers that have a segment, and whether they share its entry buckets, by topic, subscription
+        and segment."""
         steps: dict[str, Callable[[Facts], None]] = {
             "SCALABLE_TOPIC_LOOKUP": self._lookup,
             "SCALABLE_TOPIC_UPDATE": self._update,
@@ -93,7 +101,14 @@ class ScalableTopicTracker:
         for key in [key for key in self._sessions if key[0] == stream]:
             self._sessions.pop(key)[1].ended_ns = time_ns
         for key in [key for key in self._consumers if key[0] == stream]:
-            _end_consumer(self._consumers.pop(key), end, time_ns, frame)
+            self._end_consumer(self._consumers.pop(key), end, time_ns, frame)
+
+    def add_doubts(self, stream: int, doubts: set[str]) -> None:
+        """Add doubts (keys of DOUBTS) to the scalable topics of a connection."""
+        for record in self.topics.values():
+            streams = {one.stream for one in record.sessions} | {one.stream for one in record.consumers}
+            if stream in streams:
+                record.doubts |= doubts
 
     def segment(self, name: str) -> SegmentRecord | None:
         """Return the record of a segment by its name ``segment://…``; None if it is not such a name."""
@@ -171,6 +186,8 @@ class ScalableTopicTracker:
             gone = topic.segments.get(number)
             if gone is not None:
                 gone.pruned_ns, gone.pruned_frame = time_ns, frame
+        for subscription in {one.subscription for one in topic.consumers}:
+            self._cover(topic, subscription, time_ns, frame)
 
     def _close(self, facts: Facts) -> None:
         close = facts.frame.command.scalableTopicClose
@@ -189,7 +206,7 @@ class ScalableTopicTracker:
         key = frame.stream.number, peer.id
         older = self._consumers.get(key)
         if older is not None:
-            _end_consumer(older, "replaced", frame.time_ns, frame.number)
+            self._end_consumer(older, "replaced", frame.time_ns, frame.number)
         record = self._consumers[key] = ControlledConsumerRecord(
             topic, peer.subscription, peer.name, peer.type, *key, frame.time_ns, frame.number
         )
@@ -216,7 +233,39 @@ class ScalableTopicTracker:
         frame = facts.frame
         record = self._consumers.pop((frame.stream.number, frame.command.scalableTopicUnsubscribe.consumer_id), None)
         if record is not None:
-            _end_consumer(record, "closed", frame.time_ns, frame.number)
+            self._end_consumer(record, "closed", frame.time_ns, frame.number)
+
+    def _end_consumer(self, record: ControlledConsumerRecord, end: str, time_ns: int, frame: int) -> None:
+        record.end, record.ended_ns, record.ended_frame = end, time_ns, frame
+        for number in record.segments:
+            key = record.topic.name, record.subscription, number
+            hand_over = self._open.get(key)
+            if hand_over is not None and hand_over.after == record.name:
+                hand_over.withdrawn_ns = time_ns
+                del self._open[key]
+        self._cover(record.topic, record.subscription, time_ns, frame)
+
+    def _cover(self, topic: ScalableTopicRecord, subscription: str, time_ns: int, frame: int) -> None:
+        """Begin and end the periods in which segments of a subscription are unattended (rule 5)."""
+        consumers = [one for one in topic.consumers if one.subscription == subscription and one.type == "STREAM"]
+        names = {one.name for one in consumers if not one.end}
+        lost = [one for one in consumers if one.end in _GRACE_ENDS and one.name not in names]
+        covered = {number for one in consumers if not one.end for number in one.segments}
+        open_now = {
+            one.segment: one for one in topic.unattended if one.subscription == subscription and one.until_ns < 0
+        }
+        missing = _uncovered(topic, consumers, covered) if lost and names else set()
+        if lost and not names:
+            missing = set(open_now)
+            if lost[-1].ended_ns == time_ns:  # otherwise the last consumer has left in order, and none is missing
+                missing |= {number for number in lost[-1].segments if not _was_closed(lost[-1], number)}
+        for number, period in open_now.items():
+            if number not in missing:
+                period.until_ns, period.until_frame = time_ns, frame
+        for number in sorted(missing - open_now.keys()):
+            holder = next((one for one in reversed(lost) if number in one.segments), lost[-1])
+            period = UnattendedSegment(number, subscription, holder, time_ns, frame)
+            _append(topic.unattended, period, MAX_HAND_OVERS)
 
     def _assign(self, record: ControlledConsumerRecord, message: pb.ScalableConsumerAssignment, facts: Facts) -> None:
         """Add an assignment, and begin and withdraw hand-overs (rule 3)."""
@@ -226,15 +275,17 @@ class ScalableTopicTracker:
             segments[one.segment_id] = tuple((part.start, part.end) for part in one.bucket_ranges)
             _segment(record.topic, one.segment_id, one.hash_start, one.hash_end)
         _append(record.assignments, Assignment(message.layout_epoch, now, frame, segments), MAX_ASSIGNMENTS)
+        self._cover(record.topic, record.subscription, now, frame)
         if record.type == "CHECKPOINT":
             return  # checkpoint consumers have cursors of their own
         for number, buckets in segments.items():
             key = record.topic.name, record.subscription, number
-            owners = self._owners.get(key, [])
-            others = [one for one in owners if one.name != record.name]
-            if record not in owners and others and not buckets:
-                self._begin_hand_over(key, others[-1].name, record, now, frame)
-            self._owners[key] = [*(others if buckets else ()), record]
+            owners = self._owners.get(key, {})
+            others = {name: shares for name, shares in owners.items() if name != record.name}
+            in_the_way = [name for name, shares in others.items() if not (shares and buckets)]
+            if in_the_way and owners.get(record.name) is not bool(buckets):
+                self._begin_hand_over(key, in_the_way[-1], record, now, frame)
+            self._owners[key] = {**(others if buckets else {}), record.name: bool(buckets)}
 
     def _begin_hand_over(
         self, key: tuple[str, str, int], before: str, record: ControlledConsumerRecord, time_ns: int, frame: int
@@ -268,6 +319,45 @@ class ScalableTopicTracker:
 _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
 
 
+_GRACE_ENDS: Final = LOST | {"fin_client", "reset_client", "silence"}
+"""Ends of connections after which the controller waits for a consumer."""
+
+
+def _uncovered(topic: ScalableTopicRecord, consumers: list[ControlledConsumerRecord], covered: set[int]) -> set[int]:
+    """Return the segments that no registered consumer has, although a known consumer had them or their parents."""
+    had = {number for one in consumers for assignment in one.assignments for number in assignment.segments}
+    found = set()
+    for number, record in topic.segments.items():
+        parents = record.segment.parents if record.segment is not None else ()
+        known = number in had or (parents and had.issuperset(parents))
+        if (
+            record.state in ("active", "unknown")
+            and known
+            and not covered.intersection((number, *_ancestors(topic, number)))
+        ):
+            found.add(number)
+    return found
+
+
+def _was_closed(consumer: ControlledConsumerRecord, number: int) -> bool:
+    """Return whether a consumer has closed its consumer of a segment, as when the whole client is closed."""
+    segment = consumer.topic.segments.get(number)
+    subscription = segment.subscription(consumer.subscription) if segment is not None else None
+    found = subscription.consumers.get(f"{consumer.name}-seg-{number}") if subscription is not None else None
+    return found is not None and found.session is not None and found.session.end == "closed"
+
+
+def _ancestors(topic: ScalableTopicRecord, number: int) -> set[int]:
+    found: set[int] = set()
+    left = [number]
+    while left:
+        record = topic.segments.get(left.pop())
+        parents = record.segment.parents if record is not None and record.segment is not None else ()
+        left += [one for one in parents if one not in found]
+        found.update(parents)
+    return found
+
+
 def _age(layout: Layout) -> tuple[int, int]:
     return layout.epoch, max(layout.segments, default=-1)
 
@@ -280,10 +370,6 @@ def _segment(topic: ScalableTopicRecord, number: int, start: int, end: int) -> S
             del topic.segments[pruned]
         record = topic.segments[number] = SegmentRecord(topic, number, start, end)
     return record
-
-
-def _end_consumer(record: ControlledConsumerRecord, end: str, time_ns: int, frame: int) -> None:
-    record.end, record.ended_ns, record.ended_frame = end, time_ns, frame
 
 
 def _append(items: list[T], item: T, most: int) -> None:

@@ -1,0 +1,86 @@
+"""Names and states of segments and their consumers in findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pcli.codec.observe.rules.finding_text import count_of
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
+from pcli.codec.observe.tracking.records.scalable_records import (
+    ControlledConsumerRecord,
+    ScalableTopicRecord,
+    SegmentRecord,
+)
+
+__all__ = [
+    "about_controlled",
+    "backlog_on",
+    "is_controlled",
+    "sealed_segment",
+    "segments_text",
+    "subscription_of",
+    "topic_text",
+]
+
+_SEAL_NS: Final = 10_000_000_000
+"""Maximum time from the first effect of a seal on a producer to the layout that shows it."""
+
+
+def topic_text(topic: ScalableTopicRecord) -> str:
+    """Return ``scalable topic orders``."""
+    return f"scalable topic {printable(topic.name.removeprefix('topic://').removeprefix('public/default/'))}"
+
+
+def segments_text(numbers: Iterable[int]) -> str:
+    """Return ``segment 3`` or ``segments 0, 2``."""
+    listed = sorted(numbers)
+    return f"segment{'s' if len(listed) > 1 else ''} {', '.join(map(str, listed))}"
+
+
+def about_controlled(consumer: ControlledConsumerRecord) -> str:
+    """Return ``consumer s1 (subscription billing on scalable topic orders)``."""
+    return (
+        f"consumer {printable(consumer.name)} (subscription {printable(consumer.subscription)} on "
+        f"{topic_text(consumer.topic)})"
+    )
+
+
+def subscription_of(topic: ScalableTopicRecord, subscription: str, consumer: str) -> dict[str, Any]:
+    """Return the subject of a finding about a registered consumer."""
+    return {"topic": topic.name, "subscription": subscription, "consumer": consumer}
+
+
+def backlog_on(topic: ScalableTopicRecord, subscription: str, segments: Iterable[int]) -> str:
+    """Return the entries that a subscription has not acknowledged on some segments: ``5 entries``; empty if none."""
+    total, exact = 0, True
+    for number in segments:
+        segment = topic.segments.get(number)
+        record = segment.subscription(subscription) if segment is not None else None
+        if record is not None:
+            total += record.backlog_least if record.backlog is None else record.backlog
+        exact = exact and record is not None and record.backlog is not None
+    return f"{'' if exact else 'at least '}{count_of(total, 'entry', 'entries')}" if total else ""
+
+
+def is_controlled(consumer: ConsumerRecord) -> bool:
+    """Return whether the controller has assigned the segment to its consumer, which the old consumer can delay."""
+    segment = consumer.subscription.topic.segment if consumer.subscription is not None else None
+    if segment is None:
+        return False
+    name = consumer.name.removesuffix(f"-seg-{segment.id}")
+    return any(
+        one.name == name
+        and one.subscription == consumer.subscription_name
+        and any(segment.id in assignment.segments for assignment in one.assignments)
+        for one in segment.topic.consumers
+    )
+
+
+def sealed_segment(producer: ProducerRecord, time_ns: int) -> SegmentRecord | None:
+    """Return the segment of a producer if it was sealed at about a time, or None."""
+    segment = producer.topic_record.segment if producer.topic_record is not None else None
+    if segment is None or not segment.sealed or segment.sealed_ns - time_ns > _SEAL_NS:
+        return None
+    return segment

@@ -1,0 +1,419 @@
+"""Findings about scalable topics: conversations of V5 clients with a controller, each beside a near miss."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from pcli.codec.capture import ReadOptions, StreamEnd, read_capture
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.tracking.tracker import process_events
+from pcli.codec.proto import pb
+from pcli.codec.scalable.segment_name import SegmentName
+from pcli.codec.wire.build import push_entry
+
+SECOND = 1_000_000_000
+TOPIC = "topic://public/default/orders"
+
+
+class Controlled:
+    """A scalable topic with its controller, and clients on separate connections."""
+
+    def __init__(self, conversation, segments=2):
+        self.conversation = conversation
+        self.conversation.now = SECOND
+        self.diagnosis = Diagnosis()
+        self.requests = itertools.count(1)
+        self.epoch = 0
+        width = 65536 // segments
+        self.segments = {
+            number: pb.SegmentInfoProto(
+                segment_id=number, hash_start=number * width, hash_end=(number + 1) * width - 1, state=pb.ACTIVE,
+                created_at_epoch=0, created_at_ms=1,
+            )
+            for number in range(segments)
+        }  # fmt: skip
+
+    def client(self, body, stream=0, entry=b""):
+        self.diagnosis.see(self.conversation.client(body, entry, stream))
+
+    def broker(self, body, stream=0):
+        self.diagnosis.see(self.conversation.broker(body, b"", stream))
+
+    def wait(self, seconds):
+        self.conversation.now += round(seconds * SECOND)
+
+    def lose(self, stream):
+        """End a connection: the client's process is gone."""
+        last = self.conversation.frames[-1]
+        place = (self.conversation.streams[stream], last.packet, self.conversation.now)
+        self.diagnosis.ended(StreamEnd(*place, from_client=True, reset=False, refused=False, silent=False))
+
+    def name(self, number):
+        one = self.segments[number]
+        return str(SegmentName(TOPIC, one.hash_start, one.hash_end, number))
+
+    def layout(self, stream=0, session=1, controller="pulsar://b:6650"):
+        dag = pb.ScalableTopicDAG(epoch=self.epoch, segments=self.segments.values())
+        if controller:
+            dag.controller_broker_url = controller
+        self.broker(
+            pb.CommandScalableTopicUpdate(session_id=session, dag=dag, resolved_topic_name=TOPIC), stream=stream
+        )
+
+    def replace(self, parents, *ranges):
+        """Seal segments and create their children. Return the ids of the children."""
+        self.epoch += 1
+        first = max(self.segments) + 1
+        children = list(range(first, first + len(ranges)))
+        for number in parents:
+            self.segments[number].state, self.segments[number].sealed_at_epoch = pb.SEALED, self.epoch
+            self.segments[number].child_ids.extend(children)
+        for number, (start, end) in zip(children, ranges, strict=True):
+            self.segments[number] = pb.SegmentInfoProto(
+                segment_id=number, hash_start=start, hash_end=end, state=pb.ACTIVE, parent_ids=parents,
+                created_at_epoch=self.epoch, created_at_ms=1,
+            )  # fmt: skip
+        return children
+
+    def assignment(self, numbers):
+        return pb.ScalableConsumerAssignment(
+            layout_epoch=self.epoch,
+            segments=[
+                pb.ScalableAssignedSegment(
+                    segment_id=number, hash_start=self.segments[number].hash_start,
+                    hash_end=self.segments[number].hash_end, segment_topic=self.name(number),
+                )
+                for number in numbers
+            ],
+        )  # fmt: skip
+
+    def register(self, name, *numbers, stream):
+        request = next(self.requests)
+        self.client(
+            pb.CommandScalableTopicSubscribe(
+                request_id=request, topic=TOPIC, subscription="st", consumer_name=name, consumer_id=0,
+                consumer_type=pb.STREAM,
+            ),
+            stream,
+        )  # fmt: skip
+        self.broker(
+            pb.CommandScalableTopicSubscribeResponse(request_id=request, assignment=self.assignment(numbers)), stream
+        )
+
+    def assign(self, *numbers, stream):
+        self.broker(pb.CommandScalableTopicAssignmentUpdate(consumer_id=0, assignment=self.assignment(numbers)), stream)
+
+    def subscribe(self, name, number, *, stream, busy=False):
+        request = next(self.requests)
+        self.client(
+            pb.CommandSubscribe(
+                topic=self.name(number), subscription="st", subType=pb.CommandSubscribe.Exclusive,
+                consumer_id=number + 1, request_id=request, consumer_name=f"{name}-seg-{number}",
+                initialPosition=pb.CommandSubscribe.Earliest,
+            ),
+            stream,
+        )  # fmt: skip
+        if busy:
+            self.broker(
+                pb.CommandError(request_id=request, error=pb.ConsumerBusy, message="Exclusive consumer is connected"),
+                stream,
+            )
+        else:
+            self.broker(pb.CommandSuccess(request_id=request), stream)
+            self.client(pb.CommandFlow(consumer_id=number + 1, messagePermits=1000), stream)
+
+    def publish(self, number, count, stream=9):
+        """Publish messages to a segment that a producer of this connection opens now."""
+        request = next(self.requests)
+        self.client(pb.CommandProducer(topic=self.name(number), producer_id=number, request_id=request), stream)
+        self.broker(
+            pb.CommandProducerSuccess(request_id=request, producer_name=f"p-{number}", last_sequence_id=-1), stream
+        )
+        for sequence in range(count):
+            metadata = pb.MessageMetadata(producer_name=f"p-{number}", sequence_id=sequence, publish_time=1)
+            self.client(
+                pb.CommandSend(producer_id=number, sequence_id=sequence), stream, push_entry(metadata, b"hello")
+            )
+            place = pb.MessageIdData(ledgerId=100 + number, entryId=sequence)
+            self.broker(pb.CommandSendReceipt(producer_id=number, sequence_id=sequence, message_id=place), stream)
+
+    def deliver(self, number, entries, *, stream):
+        for entry in range(entries):
+            metadata = pb.MessageMetadata(producer_name=f"p-{number}", sequence_id=entry, publish_time=1)
+            message = pb.CommandMessage(
+                consumer_id=number + 1, message_id=pb.MessageIdData(ledgerId=100 + number, entryId=entry)
+            )
+            self.diagnosis.see(self.conversation.broker(message, push_entry(metadata, b"hello"), stream))
+
+    def found(self):
+        """Return severity, rule and text of the findings about the scalable topic and its segments."""
+        self.diagnosis.finish()
+        return {one.rule: one for one in self.diagnosis.findings()}
+
+
+@pytest.fixture
+def topic(conversation):
+    return Controlled(conversation)
+
+
+def test_a_lost_consumer_keeps_its_segments(topic):
+    topic.layout()
+    topic.register("s1", 0, stream=1)
+    topic.register("s2", 1, stream=2)
+    topic.subscribe("s2", 1, stream=2)
+    topic.publish(1, 5)
+    topic.lose(2)
+    topic.wait(20)
+    topic.layout()
+    found = topic.found()["segment-unattended"]
+    assert (found.severity, found.culprit) == ("warning", "application")
+    assert found.subject == {"topic": TOPIC, "subscription": "st", "consumer": "s2"}
+    assert "did not receive segment 1 for 20.0 s" in found.what
+    assert "5 entries wait there" in found.what
+
+
+def test_the_segments_of_a_lost_consumer_are_assigned_to_another(topic):
+    topic.layout()
+    topic.register("s1", 0, stream=1)
+    topic.register("s2", 1, stream=2)
+    topic.lose(2)
+    topic.wait(60)
+    topic.assign(0, 1, stream=1)
+    found = topic.found()["segment-unattended"]
+    assert found.severity == "note"
+    assert f"for 60.0 s, until frame {len(topic.conversation.frames)}" in found.what
+
+
+def test_the_children_of_a_segment_belong_to_a_lost_consumer(topic):
+    topic.layout()
+    topic.register("s1", 0, stream=1)
+    topic.register("s2", 1, stream=2)
+    topic.lose(2)
+    left, right = topic.replace([0], (0, 16383), (16384, 32767))
+    topic.layout()
+    topic.assign(0, stream=1)
+    topic.assign(left, stream=1)
+    topic.wait(5)
+    topic.layout()
+    assert f"did not receive segments 1, {right} for" in topic.found()["segment-unattended"].what
+
+
+@pytest.mark.parametrize("leave", ["unsubscribe", "register again"])
+def test_a_consumer_that_leaves_in_order_or_returns_at_once(topic, leave):
+    topic.layout()
+    topic.register("s1", 0, stream=1)
+    topic.register("s2", 1, stream=2)
+    if leave == "unsubscribe":
+        topic.client(pb.CommandScalableTopicUnsubscribe(request_id=77, consumer_id=0), 2)
+        topic.assign(0, 1, stream=1)
+        topic.lose(2)
+    else:
+        topic.lose(2)
+        topic.register("s2", 1, stream=3)
+    topic.wait(30)
+    topic.layout()
+    assert "segment-unattended" not in topic.found()
+
+
+def hand_over(topic, seconds, *, busy=1):
+    """Register s1 with both segments, then s2 with the second one, which s1 keeps for some seconds."""
+    topic.layout()
+    topic.register("s1", 0, 1, stream=1)
+    topic.subscribe("s1", 1, stream=1)
+    topic.register("s2", 1, stream=2)
+    topic.assign(0, stream=1)
+    for _ in range(busy):
+        topic.subscribe("s2", 1, stream=2, busy=True)
+        topic.wait(seconds / busy)
+
+
+def test_a_consumer_that_does_not_release_a_segment(topic):
+    hand_over(topic, 8, busy=4)
+    topic.layout()
+    found = topic.found()
+    assert found["segment-not-released"].severity == "error"
+    assert (
+        "consumer s1 kept it for 8.0 s: the SUBSCRIBE of s2 was refused 4 times" in found["segment-not-released"].what
+    )
+    assert found["subscribe-refused"].severity == "note"
+
+
+def test_a_consumer_that_releases_a_segment_late(topic):
+    hand_over(topic, 8, busy=4)
+    topic.client(pb.CommandCloseConsumer(consumer_id=2, request_id=50), 1)
+    topic.subscribe("s2", 1, stream=2)
+    assert topic.found()["segment-not-released"].severity == "warning"
+
+
+def test_an_ordinary_hand_over(topic):
+    hand_over(topic, 0.1)
+    topic.client(pb.CommandCloseConsumer(consumer_id=2, request_id=50), 1)
+    topic.broker(pb.CommandSuccess(request_id=50), 1)
+    topic.subscribe("s2", 1, stream=2)
+    topic.wait(30)
+    topic.layout()
+    assert {rule: one.severity for rule, one in topic.found().items()} == {"subscribe-refused": "note"}
+
+
+def test_a_refused_consumer_without_an_assignment_is_an_error(topic):
+    topic.layout()
+    topic.subscribe("other", 1, stream=2, busy=True)
+    assert topic.found()["subscribe-refused"].severity == "error"
+
+
+def drain(topic, entries_acked):
+    topic.layout()
+    topic.register("s1", 0, 1, stream=1)
+    topic.subscribe("s1", 0, stream=1)
+    topic.publish(0, 3)
+    topic.deliver(0, 3, stream=1)
+    topic.replace([0], (0, 16383), (16384, 32767))
+    topic.layout()
+    topic.assign(0, 1, stream=1)
+    if entries_acked:
+        place = pb.MessageIdData(ledgerId=100, entryId=entries_acked - 1)
+        topic.client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Cumulative, message_id=[place]), 1)
+    topic.wait(20)
+    topic.layout()
+
+
+def test_children_wait_for_a_parent_that_is_not_acknowledged(topic):
+    drain(topic, 1)
+    found = topic.found()["parent-not-drained"]
+    assert found.severity == "warning"
+    assert found.what.startswith("Segments 2, 3 of scalable topic orders wait for their parent. Segment 0 was sealed")
+    assert "subscription st has not acknowledged 2 entries of it; s1-seg-0 holds 2 messages" in found.what
+
+
+def test_a_drained_parent(topic):
+    drain(topic, 3)
+    assert "parent-not-drained" not in topic.found()
+
+
+def test_a_session_without_the_new_layout(topic):
+    topic.layout(session=1)
+    topic.layout(session=2, stream=1)
+    topic.replace([0], (0, 16383), (16384, 32767))
+    topic.layout(session=1)
+    topic.wait(15)
+    topic.client(pb.CommandPing(), 1)
+    found = topic.found()["stale-layout"]
+    assert found.subject == {"topic": TOPIC, "stream": 1, "session": 2}
+    assert "still has epoch 0 15.0 s after another session received epoch 1" in found.what
+
+
+@pytest.mark.parametrize("event", ["update", "close", "lost"])
+def test_a_session_that_ends_or_receives_the_layout_in_time(topic, event):
+    topic.layout(session=1)
+    topic.layout(session=2, stream=1)
+    topic.replace([0], (0, 16383), (16384, 32767))
+    topic.layout(session=1)
+    if event == "update":
+        topic.layout(session=2, stream=1)
+    elif event == "close":
+        topic.client(pb.CommandScalableTopicClose(session_id=2), 1)
+    else:
+        topic.lose(1)
+    topic.wait(15)
+    topic.client(pb.CommandPing(), 2)
+    assert "stale-layout" not in topic.found()
+
+
+def swing(topic, seconds):
+    topic.layout()
+    children = topic.replace([0], (0, 16383), (16384, 32767))
+    topic.layout()
+    topic.wait(seconds)
+    whole = topic.replace(children, (0, 32767))
+    topic.layout()
+    return whole
+
+
+def test_a_layout_that_swings(topic):
+    [whole] = swing(topic, 30)
+    assert topic.found()["layout-swings"].severity == "note"
+    assert whole == 4
+
+
+def test_a_layout_that_swings_twice(topic):
+    [whole] = swing(topic, 30)
+    topic.replace([whole], (0, 16383), (16384, 32767))
+    topic.layout()
+    found = topic.found()["layout-swings"]
+    assert (found.severity, found.count) == ("warning", 2)
+    assert "first split 0 → 2, 3 (frame 2), then merge 2, 3 → 4 (frame 3) after 30.0 s" in found.what
+
+
+def test_a_layout_that_changes_back_after_hours(topic):
+    swing(topic, 7200)
+    assert "layout-swings" not in topic.found()
+
+
+@pytest.mark.parametrize(
+    ("controller", "seconds", "found"), [("", 90, True), ("", 20, False), ("pulsar://b", 90, False)]
+)
+def test_a_topic_without_a_controller(topic, controller, seconds, found):
+    topic.layout(controller=controller)
+    topic.wait(seconds)
+    topic.layout(controller=controller)
+    assert ("no-controller" in topic.found()) == found
+
+
+def test_a_segment_with_most_messages(topic):
+    topic.layout()
+    topic.publish(0, 950)
+    topic.publish(1, 60)
+    found = topic.found()["skewed-segments"]
+    assert "Segment 0 of scalable topic orders received 950 of 1010 messages (94 %)" in found.what
+
+
+def test_segments_with_similar_loads(topic):
+    topic.layout()
+    topic.publish(0, 600)
+    topic.publish(1, 600)
+    assert "skewed-segments" not in topic.found()
+
+
+def test_a_producer_of_the_topic_itself(topic):
+    topic.client(pb.CommandProducer(topic=TOPIC, producer_id=1, request_id=1))
+    topic.broker(pb.CommandProducerSuccess(request_id=1, producer_name="old", last_sequence_id=-1))
+    found = topic.found()["scalable-name-as-topic"]
+    assert found.severity == "warning"
+    assert found.what.startswith("1 producer opened topic://public/default/orders as an ordinary topic")
+
+
+def test_a_refused_producer_of_the_topic_itself(topic):
+    topic.client(pb.CommandProducer(topic=TOPIC, producer_id=1, request_id=1))
+    topic.broker(pb.CommandError(request_id=1, error=pb.InvalidTopicName, message="no"))
+    assert "scalable-name-as-topic" not in topic.found()
+
+
+def diagnosed(path):
+    diagnosis = Diagnosis()
+    with path.open("rb") as file:
+        process_events(read_capture([(path.name, file)], ReadOptions(ends=True)), diagnosis)
+    return diagnosis.findings()
+
+
+@pytest.mark.parametrize(
+    ("capture", "above_notes"),
+    [
+        ("healthy", []),
+        ("checkpoint-consumer", []),
+        ("auto-rebucket", []),
+        ("split-merge-under-load", []),
+        ("queue-dlq", []),
+        ("consumers-join-leave-crash", ["segment-unattended"]),
+        # the application of these captures acknowledges nothing of some segments
+        ("consumers-share-segment", ["never-acked"]),
+        ("namespace-consumers", ["never-acked"]),
+        ("transaction-across-segments", ["never-acked"]),
+        # a classic client requests the name of a scalable topic
+        ("migrate", ["request-refused"]),
+    ],
+)
+def test_the_findings_in_captures_of_v5_clients(captures_5, capture, above_notes):
+    found = diagnosed(captures_5 / f"{capture}.pcap")
+    assert sorted({one.rule for one in found if one.severity != "note"}) == above_notes
