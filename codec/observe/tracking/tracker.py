@@ -60,13 +60,16 @@ class Tracker:
     def see(self, facts: Facts) -> None:
         """Process a frame."""
         if self.connections.see(facts):
-            self.producers.see(facts)
-            self.subscriptions.see(facts)
-            if facts.frame.type in _OF_SEGMENTS:
-                self.scalable_topics.see(facts)
-                self._link_segments(facts)
+            self._see_topics(facts)
         if self.connections.changed_streams:
             self._propagate_doubts()
+
+    def _see_topics(self, facts: Facts) -> None:
+        self.producers.see(facts)
+        self.subscriptions.see(facts)
+        if facts.frame.type in _OF_SEGMENTS:
+            self.scalable_topics.see(facts)
+            self._link_segments(facts)
 
     def _link_segments(self, facts: Facts) -> None:
         """Link the records of topics with the segments that they are; classic topics are segments in some layouts."""

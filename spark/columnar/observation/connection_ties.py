@@ -5,7 +5,7 @@ Rules of this file
    recording is known, `connection_groups` determines which of these values matter. This module only records the values;
    for frequent frames, it records them once for each window.
 2. Only values that join records in pcli.codec.observe.tracking are ties: a topic in SUBSCRIBE or PRODUCER is a tie; a
-   topic in LOOKUP is not.
+   topic in LOOKUP is not. The segments of a scalable topic are tied by the name of the scalable topic.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from pcli.codec.observe.observer_state import Facts, open_frame
 from pcli.codec.observe.tracking.subscriptions.dead_letters import origins
+from pcli.codec.scalable.segment_name import scalable_topic
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import MESSAGE, SEND, Frame
@@ -83,6 +84,9 @@ _TOPICS: Final = {
         "END_TXN_ON_SUBSCRIPTION": ("subscription.topic",),
         "WATCH_TOPIC_LIST_SUCCESS": ("topic",),
         "WATCH_TOPIC_UPDATE": ("new_topics", "deleted_topics"),
+        "SCALABLE_TOPIC_LOOKUP": ("topic",),
+        "SCALABLE_TOPIC_UPDATE": ("resolved_topic_name",),
+        "SCALABLE_TOPIC_SUBSCRIBE": ("topic",),
     }.items()
 }
 """Commands whose topics the Tracker joins, and the fields that contain the topics."""
@@ -134,7 +138,10 @@ def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
         for name in _TOPICS.get(type_, ()):
             found = values.get(name, [])
             for topic in [found] if isinstance(found, str) else found:
-                yield _row(place, stream, "topic", *whose, full_name(topic))
+                full = full_name(topic)
+                yield _row(place, stream, "topic", *whose, full)
+                if full.startswith("segment://") and scalable_topic(full):
+                    yield _row(place, stream, "topic", *whose, scalable_topic(full))
         if type_ in TRANSACTIONS:
             most, least = (values.get(name, 0) for name in TRANSACTIONS[type_])
             yield _row(place, stream, "transaction", text=_txn(most, least))

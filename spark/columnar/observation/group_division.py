@@ -26,6 +26,7 @@ from pcli.codec.capture.frames import Stream
 from pcli.codec.observe.tracking.connections.repeated_connections import possible_copies
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
+from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.spark.columnar.observation.connection_groups import (
@@ -71,7 +72,7 @@ class Division:
     def is_of(self, part: int, record: object) -> bool:
         """Return whether a record belongs to this part. The record must not be about a connection."""
         match record:
-            case TopicRecord():
+            case TopicRecord() | ScalableTopicRecord():
                 return self._owns(part, "topic", record.name)
             case SubscriptionRecord() if record.topic.name:
                 return self._owns(part, "topic", record.topic.name)

@@ -117,8 +117,7 @@ class TopicTracker(Tracker):
         self.play(frame.number)
         self.capture.last_ns, self.capture.frames = frame.time_ns, frame.number
         if frame.stream.number not in self._legs:
-            self.producers.see(facts)
-            self.subscriptions.see(facts)
+            self._see_topics(facts)
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
         """Process the time of a broker's frame that a different part receives."""
@@ -143,6 +142,7 @@ class TopicTracker(Tracker):
         """Yield each record with the name of its group, except records of connections."""
         yield from self.producers.records(now_ns)
         yield from self.subscriptions.records(now_ns)
+        yield from self.scalable_topics.records()
 
     def _replay_event(self, event: _Event) -> None:
         stream, words = event["stream"], event["words"]

@@ -209,11 +209,11 @@ def _moved(streams: dict[tuple[int, int], Stream], which: int, old: Stream | Non
 
 
 @pytest.fixture(scope="session")
-def recordings(captures: Path, small_captures: Path) -> Callable[[], Iterator[tuple[str, Items]]]:
+def recordings(captures: Path, captures_5: Path, small_captures: Path) -> Callable[[], Iterator[tuple[str, Items]]]:
     """All captures of the corpus that have frames, with their names."""
 
     def every() -> Iterator[tuple[str, Items]]:
-        for folder in (captures, small_captures):
+        for folder in (captures, captures_5, small_captures):
             for path in sorted(folder.rglob("*")):
                 if path.suffix in (".pcap", ".pcapng", ".gz"):
                     items = _load(path)
