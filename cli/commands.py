@@ -22,6 +22,7 @@ from pcli.cli.browse import browse
 from pcli.cli.client import consume, produce
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.option_groups import flattened
+from pcli.cli.common.options import option
 from pcli.cli.common.output import Exit, fail, stop_quietly
 from pcli.cli.common.usage_errors import plain_usage_text
 from pcli.cli.diagnosis import bundle, diagnose, trace, why
@@ -139,7 +140,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+        bool, option("--version", "Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Toolkit and protocol debugger for the binary protocol of Apache Pulsar."""

@@ -11,7 +11,16 @@ from pcli.cli.browse.live_view import check_terminal
 from pcli.cli.common.completion import complete_field
 from pcli.cli.common.connection_options import TlsTrust
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
-from pcli.cli.common.options import CaptureFilter, Filter, Interface, PrivateKey, ShowSecrets, System, TimeOption
+from pcli.cli.common.options import (
+    CaptureFilter,
+    Filter,
+    Interface,
+    PrivateKey,
+    ShowSecrets,
+    System,
+    TimeOption,
+    option,
+)
 from pcli.cli.common.output import Exit, fail
 from pcli.codec.errors import LocalError
 
@@ -28,44 +37,33 @@ def browse(
     interface: Interface = "",
     capture_filter: CaptureFilter = "",
     broker: Annotated[
-        str,
-        typer.Option(
-            "--broker",
-            metavar="URL",
-            help="Show the traffic of clients that connect to this broker through a built-in proxy.",
-        ),
+        str, option("--broker URL", "Show the traffic of clients that connect to this broker through a built-in proxy.")
     ] = "",
-    listen: Annotated[
-        int, typer.Option("--listen", metavar="PORT", min=0, max=65535, help="Port of the proxy of --broker. [any]")
-    ] = 0,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Follow a capture file that is still being written.")
-    ] = False,
+    listen: Annotated[int, option("--listen PORT", "Port of the proxy of --broker. [any]", min=0, max=65535)] = 0,
+    follow: Annotated[bool, option("--follow", "Follow a capture file that is still being written.")] = False,
     filter_: Filter = "",
     field: Annotated[
         list[str] | None,
-        typer.Option(
-            "-e",
-            "--field",
-            metavar="COLUMN",
-            help="Column of the list: number, packet, time, connection, client, type, length, latency, info, or a "
+        option(
+            "-e --field COLUMN",
+            "Column of the list: number, packet, time, connection, client, type, length, latency, info, or a "
             "field (see pcli fields). Repeatable.",
             autocompletion=complete_field,
         ),
     ] = None,
     time: TimeOption = "r",
     read_as: ReadAs,
-    payload: Annotated[bool, typer.Option("--payload", help="Show payloads, decompressed and decoded.")] = False,
+    payload: Annotated[bool, option("--payload", "Show payloads, decompressed and decoded.")] = False,
     private_key: PrivateKey = None,
     show_secrets: ShowSecrets = False,
     system: System = False,
     tls_trust: TlsTrust = "",
     web: Annotated[
-        bool, typer.Option("--web", help="Serve the application to a web browser of this machine, until Ctrl-C.")
+        bool, option("--web", "Serve the application to a web browser of this machine, until Ctrl-C.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of --web. [any]")] = 0,
+    port: Annotated[int, option("--port N", "Port of --web. [any]", min=0, max=65535)] = 0,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Build a temporary index, instead of keeping it for the next time.")
+        bool, option("--no-cache", "Build a temporary index, instead of keeping it for the next time.")
     ] = False,
 ) -> None:
     """Browse the frames of captures: a list, the tree of a frame and its bytes, as in termshark.

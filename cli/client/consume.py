@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
 from pcli.cli.common.connection_options import Url
 from pcli.cli.common.option_groups import Credentials
-from pcli.cli.common.options import TextOrJson
+from pcli.cli.common.options import TextOrJson, argument, option
 
 __all__ = ["ConsumeOptions", "consume"]
 
@@ -21,59 +19,45 @@ _Type = Literal["Exclusive", "Shared", "Failover", "Key_Shared"]
 class ConsumeOptions:
     """The options of `consume`."""
 
-    topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://tenant/ns/orders.")
-    ]
+    topic: Annotated[str, argument("TOPIC", "orders, tenant/namespace/orders or persistent://tenant/ns/orders.")]
     url: Url = "pulsar://localhost:6650"
     subscription: Annotated[
-        str,
-        typer.Option("-s", "--subscription-name", metavar="NAME", help="Durable subscription; created if necessary."),
+        str, option("-s --subscription-name NAME", "Durable subscription; created if necessary.")
     ] = ""
-    type: Annotated[_Type, typer.Option("--subscription-type", help="Type of the subscription.")] = "Exclusive"
-    reader: Annotated[bool, typer.Option("--reader", help="Read without a durable subscription.")] = False
-    number: Annotated[
-        int, typer.Option("-n", "--num-messages", metavar="N", min=0, help="Stop after N messages; 0: no limit.")
-    ] = 0
-    last: Annotated[
-        int, typer.Option("--last", metavar="N", min=0, help="Begin with the last N messages; implies --reader.")
-    ] = 0
-    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop when all messages have been read.")] = False
+    type: Annotated[_Type, option("--subscription-type", "Type of the subscription.")] = "Exclusive"
+    reader: Annotated[bool, option("--reader", "Read without a durable subscription.")] = False
+    number: Annotated[int, option("-n --num-messages N", "Stop after N messages; 0: no limit.", min=0)] = 0
+    last: Annotated[int, option("--last N", "Begin with the last N messages; implies --reader.", min=0)] = 0
+    exit_at_end: Annotated[bool, option("--exit-at-end", "Stop when all messages have been read.")] = False
     start: Annotated[
         str,
-        typer.Option(
-            "--from",
-            metavar="earliest|latest|ID|TIME",
-            help="Where a new subscription or a reader begins: ID as 5:0; TIME as 2026-01-31T08:00:00Z, in ms since "
+        option(
+            "--from earliest|latest|ID|TIME",
+            "Where a new subscription or a reader begins: ID as 5:0; TIME as 2026-01-31T08:00:00Z, in ms since "
             "1970, or as -10m. For an existing subscription, --move-cursor is required. [latest]",
         ),
     ] = ""
     move_cursor: Annotated[
-        bool,
-        typer.Option("--move-cursor", help="Move the cursor of an existing subscription to --from, for all consumers."),
+        bool, option("--move-cursor", "Move the cursor of an existing subscription to --from, for all consumers.")
     ] = False
     key_ranges: Annotated[
-        list[str] | None,
-        typer.Option("--key-range", metavar="A-B", help="Receive only keys of these hash slots (0-65535). Repeatable."),
+        list[str] | None, option("--key-range A-B", "Receive only keys of these hash slots (0-65535). Repeatable.")
     ] = None
-    format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Format of a message, as in kcat; see above.")
-    ] = "%s\\n"
-    output: Annotated[
-        TextOrJson, typer.Option("-T", help="text: see --format; json: an array; ndjson: one object per line.")
-    ] = "text"
-    no_ack: Annotated[bool, typer.Option("--no-ack", help="Do not acknowledge messages.")] = False
+    format: Annotated[str, option("--format FORMAT", "Format of a message, as in kcat; see above.")] = "%s\\n"
+    output: Annotated[TextOrJson, option("-T", "text: see --format; json: an array; ndjson: one object per line.")] = (
+        "text"
+    )
+    no_ack: Annotated[bool, option("--no-ack", "Do not acknowledge messages.")] = False
     nack_every: Annotated[
         int,
-        typer.Option(
-            "--nack-every",
+        option(
+            "--nack-every N",
+            "Negatively acknowledge every Nth message: it is redelivered after a minute. 0: none.",
             min=0,
-            metavar="N",
-            help="Negatively acknowledge every Nth message: it is redelivered after a minute. 0: none.",
         ),
     ] = 0
     receiver_queue: Annotated[
-        int,
-        typer.Option("--receiver-queue", min=0, metavar="N", help="Size of the receiver queue (receiverQueueSize)."),
+        int, option("--receiver-queue N", "Size of the receiver queue (receiverQueueSize).", min=0)
     ] = 1000
 
     @property

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
 from pcli.cli.common.connection_options import Url
 from pcli.cli.common.option_groups import Credentials
+from pcli.cli.common.options import argument, option
 
 __all__ = ["ProduceOptions", "produce"]
 
@@ -20,75 +19,56 @@ _Compression = Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"]
 class ProduceOptions:
     """The options of `produce`."""
 
-    topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://tenant/ns/orders.")
-    ]
+    topic: Annotated[str, argument("TOPIC", "orders, tenant/namespace/orders or persistent://tenant/ns/orders.")]
     url: Url = "pulsar://localhost:6650"
-    file: Annotated[
-        str, typer.Option("--file", metavar="FILE", help="File with one message per line; - is stdin, the default.")
-    ] = ""
-    messages: Annotated[
-        list[str] | None, typer.Option("-m", "--message", metavar="TEXT", help="Message. Repeatable.")
-    ] = None
-    size: Annotated[
-        int | None,
-        typer.Option("--size", min=1, max=1 << 30, metavar="BYTES", help="Send numbered messages of this size."),
-    ] = None
+    file: Annotated[str, option("--file FILE", "File with one message per line; - is stdin, the default.")] = ""
+    messages: Annotated[list[str] | None, option("-m --message TEXT", "Message. Repeatable.")] = None
+    size: Annotated[int | None, option("--size BYTES", "Send numbered messages of this size.", min=1, max=1 << 30)] = (
+        None
+    )
     number: Annotated[
-        int | None,
-        typer.Option(
-            "-n", "--num-produce", min=1, metavar="N", help="Send N messages in total; the messages of -m are repeated."
-        ),
+        int | None, option("-n --num-produce N", "Send N messages in total; the messages of -m are repeated.", min=1)
     ] = None
-    rate: Annotated[
-        float, typer.Option("--rate", min=0, max=1e9, metavar="N", help="Messages per second; 0: no limit.")
-    ] = 0
-    key: Annotated[str, typer.Option("-k", "--key", metavar="KEY", help="Key of every message.")] = ""
+    rate: Annotated[float, option("--rate N", "Messages per second; 0: no limit.", min=0, max=1e9)] = 0
+    key: Annotated[str, option("-k --key KEY", "Key of every message.")] = ""
     key_delimiter: Annotated[
-        str,
-        typer.Option("-K", "--key-delimiter", metavar="DELIM", help="Each line is KEY DELIM PAYLOAD; \\t is a tab."),
+        str, option("-K --key-delimiter DELIM", "Each line is KEY DELIM PAYLOAD; \\t is a tab.")
     ] = ""
     json: Annotated[
         bool,
-        typer.Option(
+        option(
             "--json",
-            help="Each line is a JSON object with payload, and optionally key, properties and event_time, as consume "
+            "Each line is a JSON object with payload, and optionally key, properties and event_time, as consume "
             "-T ndjson prints it.",
         ),
     ] = False
     key_ranges: Annotated[
-        list[str] | None,
-        typer.Option("--key-range", metavar="A-B", help="Use keys of these hash slots (0-65535) in turn. Repeatable."),
+        list[str] | None, option("--key-range A-B", "Use keys of these hash slots (0-65535) in turn. Repeatable.")
     ] = None
     properties: Annotated[
-        list[str] | None,
-        typer.Option("-p", "--property", metavar="KEY=VALUE", help="Property of every message. Repeatable."),
+        list[str] | None, option("-p --property KEY=VALUE", "Property of every message. Repeatable.")
     ] = None
     batch: Annotated[
         str,
-        typer.Option(
-            "--batch",
-            metavar="N,BYTES,MS",
-            help="Limits of a batch: messages, bytes and milliseconds; 0: no batching. [1000,131072,1]",
+        option(
+            "--batch N,BYTES,MS", "Limits of a batch: messages, bytes and milliseconds; 0: no batching. [1000,131072,1]"
         ),
     ] = ""
-    compression: Annotated[
-        _Compression, typer.Option("--compression", help="Compression of batches and single messages.")
-    ] = "NONE"
+    compression: Annotated[_Compression, option("--compression", "Compression of batches and single messages.")] = (
+        "NONE"
+    )
     sequence_id: Annotated[
         int | None,
-        typer.Option(
-            "--sequence-id",
+        option(
+            "--sequence-id ID",
+            "Sequence id of the first message. With --producer-name and deduplication, the broker drops messages "
+            "whose sequence ids it has stored.",
             min=0,
             max=(1 << 63) - 1,
-            metavar="ID",
-            help="Sequence id of the first message. With --producer-name and deduplication, the broker drops messages "
-            "whose sequence ids it has stored.",
         ),
     ] = None
     producer_name: Annotated[
-        str,
-        typer.Option("--producer-name", metavar="NAME", help="Producer name; by default assigned by the broker."),
+        str, option("--producer-name NAME", "Producer name; by default assigned by the broker.")
     ] = ""
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token
+from pcli.cli.common.options import argument, option
 
 if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
@@ -29,16 +28,13 @@ class CaptureFiles:
 
     read: Annotated[
         list[str] | None,
-        typer.Option(
-            "-r",
-            "--read",
-            metavar="FILE",
-            help="Capture to read: pcap or pcapng, optionally compressed (.gz, .zst, .xz, .bz2, .lz4); - is stdin.",
+        option(
+            "-r --read FILE",
+            "Capture to read: pcap or pcapng, optionally compressed (.gz, .zst, .xz, .bz2, .lz4); - is stdin.",
         ),
     ] = None
     more: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILE", help="More captures. The files of a rotated capture are read in order."),
+        list[str] | None, argument("FILE", "More captures. The files of a rotated capture are read in order.")
     ] = None
 
     @property
@@ -53,19 +49,15 @@ class ReadAs:
 
     decode_as: Annotated[
         list[str] | None,
-        typer.Option(
-            "-d",
-            "--decode-as",
-            metavar="tcp.port==N[,PROTO]",
-            help="Treat TCP port N as PROTO: pulsar (default), or other to ignore its traffic.",
+        option(
+            "-d --decode-as tcp.port==N[,PROTO]",
+            "Treat TCP port N as PROTO: pulsar (default), or other to ignore its traffic.",
         ),
     ] = None
     keylog: Annotated[
         str,
-        typer.Option(
-            "--keylog",
-            metavar="FILE",
-            help="Decrypt TLS 1.2 and 1.3 with the secrets in this key log file (tshark: tls.keylog_file).",
+        option(
+            "--keylog FILE", "Decrypt TLS 1.2 and 1.3 with the secrets in this key log file (tshark: tls.keylog_file)."
         ),
     ] = ""
 

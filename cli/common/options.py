@@ -25,7 +25,9 @@ __all__ = [
     "System",
     "TextOrJson",
     "TimeOption",
+    "argument",
     "filter_option",
+    "option",
 ]
 
 
@@ -37,59 +39,54 @@ LogKind = Literal["frames", "events", "quiet"]
 """Values of ``--log``, which selects what is printed about live connections."""
 
 
-Interface = Annotated[
-    str, typer.Option("-i", "--interface", metavar="IFACE", help="Capture live from this interface, until Ctrl-C.")
-]
-CaptureFilter = Annotated[
-    str,
-    typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter of -i, for example 'tcp port 6650'."),
-]
+def option(words: str, text: str, **more: Any) -> Any:
+    """Return an option from its words in the help (``-e --field FIELD``), its help, and further settings of typer."""
+    names = [word for word in words.split() if word.startswith("-")]
+    metavar = " ".join(words.split()[len(names) :])
+    if metavar:
+        more["metavar"] = metavar
+    return typer.Option(*names, help=text, **more)
+
+
+def argument(metavar: str, text: str, **more: Any) -> Any:
+    """Return an argument from its name in the help, its help, and further settings of typer."""
+    return typer.Argument(metavar=metavar, help=text, **more)
 
 
 def filter_option(text: str) -> Any:
     """Return the option -Y with this help."""
-    return typer.Option("-Y", "--filter", metavar="FILTER", help=text, autocompletion=complete_filter)
+    return option("-Y --filter FILTER", text, autocompletion=complete_filter)
 
 
+Interface = Annotated[str, option("-i --interface IFACE", "Capture live from this interface, until Ctrl-C.")]
+CaptureFilter = Annotated[str, option("-f --capture-filter BPF", "Capture filter of -i, for example 'tcp port 6650'.")]
 Output = Annotated[
-    TextOrJson,
-    typer.Option("-T", "--format", help="Output format: text, json (one document) or ndjson (one object per line)."),
+    TextOrJson, option("-T --format", "Output format: text, json (one document) or ndjson (one object per line).")
 ]
 Filter = Annotated[str, filter_option("Show only frames that match, for example pulsar.type == 'SEND'.")]
-Captures = Annotated[
-    list[str],
-    typer.Argument(metavar="CAPTURE", help="Captures. The files of a rotated capture are read in order."),
-]
+Captures = Annotated[list[str], argument("CAPTURE", "Captures. The files of a rotated capture are read in order.")]
 ConnectionFilter = Annotated[str, filter_option("Use only connections that have a matching frame.")]
-OnlyStream = Annotated[
-    int | None, typer.Option("--only-stream", metavar="N", min=0, help="Use only this connection (tcp.stream).")
-]
+OnlyStream = Annotated[int | None, option("--only-stream N", "Use only this connection (tcp.stream).", min=0)]
 Scripts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-s", "--script", metavar="FILE.py", help="Call the functions of a Python script for frames. Repeatable."
-    ),
+    list[str] | None, option("-s --script FILE.py", "Call the functions of a Python script for frames. Repeatable.")
 ]
-ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials, which are hidden by default.")]
+ShowSecrets = Annotated[bool, option("--show-secrets", "Show credentials, which are hidden by default.")]
 System = Annotated[
-    bool,
-    typer.Option("--system", help="Include the traffic of the broker's internal client (system topics, replication)."),
+    bool, option("--system", "Include the traffic of the broker's internal client (system topics, replication).")
 ]
 PacketNumbers = Annotated[
-    bool, typer.Option("--packet-numbers", help="Show the packet number (Wireshark's frame.number) of each frame.")
+    bool, option("--packet-numbers", "Show the packet number (Wireshark's frame.number) of each frame.")
 ]
 
-NoColor = Annotated[bool, typer.Option("--no-color", help="Do not colour the output; same as NO_COLOR=1.")]
+NoColor = Annotated[bool, option("--no-color", "Do not colour the output; same as NO_COLOR=1.")]
 PrivateKey = Annotated[
-    list[str] | None,
-    typer.Option("--private-key", metavar="PEM", help="Decrypt payloads with this private key. Repeatable."),
+    list[str] | None, option("--private-key PEM", "Decrypt payloads with this private key. Repeatable.")
 ]
 TimeOption = Annotated[
     TimeFormat,
-    typer.Option(
-        "-t",
-        "--time",
-        help="Time of a frame. r: seconds since the first frame; a: local time; ad: local date and time; d or dd: "
+    option(
+        "-t --time",
+        "Time of a frame. r: seconds since the first frame; a: local time; ad: local date and time; d or dd: "
         "seconds since the previous (or previously shown) frame; e: seconds since 1970.",
     ),
 ]

@@ -7,36 +7,27 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs
-from pcli.cli.common.options import ConnectionFilter
+from pcli.cli.common.options import ConnectionFilter, option
 
 __all__ = ["bundle"]
 
 
 def bundle(
-    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT.zip", help="File to write.")],
+    output: Annotated[str, option("-o --output OUT.zip", "File to write.")],
     captures: CaptureFiles,
     *,
     filter_: ConnectionFilter = "",
     around: Annotated[
-        int,
-        typer.Option(
-            "--around",
-            metavar="N",
-            min=0,
-            help="Include only frames near frame number N (pulsar.number); 0: include all.",
-        ),
+        int, option("--around N", "Include only frames near frame number N (pulsar.number); 0: include all.", min=0)
     ] = 0,
     window: Annotated[
         str,
-        typer.Option(
-            "--window",
-            metavar="FRAMES|TIME",
-            help="Extent of --around on each side: a number of frames, or a time (2s, 300ms). [500]",
+        option(
+            "--window FRAMES|TIME", "Extent of --around on each side: a number of frames, or a time (2s, 300ms). [500]"
         ),
     ] = "",
     keep_names: Annotated[
-        bool,
-        typer.Option("--keep-names", help="Keep the names of topics, subscriptions, producers and consumers."),
+        bool, option("--keep-names", "Keep the names of topics, subscriptions, producers and consumers.")
     ] = False,
     read_as: ReadAs,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 from pcli.cli.common.completion import complete_rule, complete_severity_or_rule
 from pcli.cli.common.connection_options import Admin
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
-from pcli.cli.common.options import CaptureFilter, Interface, NoColor, PacketNumbers, filter_option
+from pcli.cli.common.options import CaptureFilter, Interface, NoColor, PacketNumbers, filter_option, option
 
 __all__ = ["diagnose"]
 
@@ -24,52 +24,39 @@ def diagnose(
     capture_filter: CaptureFilter = "",
     filter_: Annotated[str, filter_option("Show only findings that list a matching frame.")] = "",
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="Output format; ndjson: one finding per line; html: a page.")
+        _Format, option("-T --format", "Output format; ndjson: one finding per line; html: a page.")
     ] = "text",
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="RULE", help="Check only this rule. Repeatable.", autocompletion=complete_rule),
+        list[str] | None, option("--only RULE", "Check only this rule. Repeatable.", autocompletion=complete_rule)
     ] = None,
     ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore", metavar="RULE", help="Do not check this rule. Repeatable.", autocompletion=complete_rule
-        ),
+        list[str] | None, option("--ignore RULE", "Do not check this rule. Repeatable.", autocompletion=complete_rule)
     ] = None,
     threshold: Annotated[
         list[str] | None,
-        typer.Option(
-            "--threshold",
-            metavar="NAME=VALUE",
-            help="Change a limit of a rule, for example never-acked.age=5s; see --explain RULE. Repeatable.",
+        option(
+            "--threshold NAME=VALUE",
+            "Change a limit of a rule, for example never-acked.age=5s; see --explain RULE. Repeatable.",
         ),
     ] = None,
-    config: Annotated[
-        str, typer.Option("--config", metavar="FILE", help="TOML file with rules to ignore and thresholds.")
-    ] = "",
+    config: Annotated[str, option("--config FILE", "TOML file with rules to ignore and thresholds.")] = "",
     explain: Annotated[
         str,
-        typer.Option(
-            "--explain",
-            metavar="RULE",
-            help="Show the description of a rule; 'all' lists the rules.",
-            autocompletion=complete_rule,
+        option(
+            "--explain RULE", "Show the description of a rule; 'all' lists the rules.", autocompletion=complete_rule
         ),
     ] = "",
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(
-            "--fail-on",
-            metavar="RULE|error|warning|any",
-            help="Exit with code 1 if there is such a finding. Repeatable.",
+        option(
+            "--fail-on RULE|error|warning|any",
+            "Exit with code 1 if there is such a finding. Repeatable.",
             autocompletion=complete_severity_or_rule,
         ),
     ] = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option(
-            "--compare", metavar="FILE", help="Compare with this later capture: new, missing and remaining findings."
-        ),
+        option("--compare FILE", "Compare with this later capture: new, missing and remaining findings."),
     ] = None,
     packet_numbers: PacketNumbers = False,
     read_as: ReadAs,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs
-from pcli.cli.common.options import NoColor, PacketNumbers, PrivateKey, filter_option
+from pcli.cli.common.options import NoColor, PacketNumbers, PrivateKey, filter_option, option
 
 __all__ = ["trace"]
 
@@ -19,51 +19,34 @@ def trace(
     captures: CaptureFiles,
     *,
     message_id: Annotated[
-        str,
-        typer.Option(
-            "--message-id", metavar="LEDGER:ENTRY[:PARTITION[:BATCH]]", help="Select the message with this id."
-        ),
+        str, option("--message-id LEDGER:ENTRY[:PARTITION[:BATCH]]", "Select the message with this id.")
     ] = "",
-    key: Annotated[
-        str, typer.Option("--key", metavar="KEY", help="Select messages with this key, including those in batches.")
-    ] = "",
+    key: Annotated[str, option("--key KEY", "Select messages with this key, including those in batches.")] = "",
     sequence: Annotated[
-        str,
-        typer.Option("--sequence", metavar="PRODUCER:N", help="Select messages with this producer and sequence id."),
+        str, option("--sequence PRODUCER:N", "Select messages with this producer and sequence id.")
     ] = "",
     payload_contains: Annotated[
-        str,
-        typer.Option("--payload-contains", metavar="TEXT", help="Select messages whose payload contains this text."),
+        str, option("--payload-contains TEXT", "Select messages whose payload contains this text.")
     ] = "",
-    unacked: Annotated[
-        bool, typer.Option("--unacked", help="Select messages that are not completely acknowledged.")
-    ] = False,
-    redelivered: Annotated[bool, typer.Option("--redelivered", help="Select messages that were redelivered.")] = False,
+    unacked: Annotated[bool, option("--unacked", "Select messages that are not completely acknowledged.")] = False,
+    redelivered: Annotated[bool, option("--redelivered", "Select messages that were redelivered.")] = False,
     slower_than: Annotated[
         float | None,
-        typer.Option(
-            "--slower-than",
-            metavar="MS",
+        option(
+            "--slower-than MS",
+            "Select messages that took more than MS milliseconds from the first to the last step.",
             min=0,
-            help="Select messages that took more than MS milliseconds from the first to the last step.",
         ),
     ] = None,
     filter_: Annotated[str, filter_option("Select messages that have a matching frame.")] = "",
     slowest: Annotated[
-        int,
-        typer.Option(
-            "--slowest", metavar="N", min=0, help="Show only the N slowest messages, slowest first; 0: show all."
-        ),
+        int, option("--slowest N", "Show only the N slowest messages, slowest first; 0: show all.", min=0)
     ] = 0,
     output: Annotated[
         _Format,
-        typer.Option(
-            "-T", "--format", help="text: timelines; json: an array; ndjson: one object per line; mermaid: a diagram."
-        ),
+        option("-T --format", "text: timelines; json: an array; ndjson: one object per line; mermaid: a diagram."),
     ] = "text",
-    count: Annotated[
-        int, typer.Option("-c", "--count", metavar="N", min=0, help="Stop after N messages; 0: show all.")
-    ] = 0,
+    count: Annotated[int, option("-c --count N", "Stop after N messages; 0: show all.", min=0)] = 0,
     packet_numbers: PacketNumbers = False,
     private_key: PrivateKey = None,
     read_as: ReadAs,

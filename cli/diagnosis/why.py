@@ -9,7 +9,7 @@ import typer
 from pcli.cli.common.completion import complete_object
 from pcli.cli.common.connection_options import Admin
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
-from pcli.cli.common.options import NoColor, PacketNumbers
+from pcli.cli.common.options import NoColor, PacketNumbers, argument, option
 from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At
 
@@ -25,20 +25,18 @@ _Kind = Literal["consumer", "subscription", "producer", "topic", "connection", "
 def why(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="Consumer, subscription, producer or topic; a connection as tcp.stream or ADDRESS:PORT; a message as "
+        argument(
+            "NAME",
+            "Consumer, subscription, producer or topic; a connection as tcp.stream or ADDRESS:PORT; a message as "
             "LEDGER:ENTRY.",
             autocompletion=complete_object,
         ),
     ],
     captures: CaptureFiles,
     *,
-    kind: Annotated[
-        _Kind | None, typer.Option("--kind", help="Find only objects of this kind, if several have the name.")
-    ] = None,
+    kind: Annotated[_Kind | None, option("--kind", "Find only objects of this kind, if several have the name.")] = None,
     at: At = "",
-    output: Annotated[_Format, typer.Option("-T", "--format", help="Output format.")] = "text",
+    output: Annotated[_Format, option("-T --format", "Output format.")] = "text",
     packet_numbers: PacketNumbers = False,
     read_as: ReadAs,
     no_color: NoColor = False,

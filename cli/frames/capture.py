@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-import typer
-
+from pcli.cli.common.options import option
 from pcli.codec.errors import LocalError
 
 __all__ = ["capture", "ring_limits", "stop_after"]
@@ -16,25 +15,16 @@ _RING_LIMITS: Final = ("filesize", "files", "duration")
 
 
 def capture(
-    interface: Annotated[
-        str, typer.Option("-i", "--interface", metavar="IFACE", help="Interface to capture on, for example lo or any.")
-    ],
-    write: Annotated[str, typer.Option("-w", "--write", metavar="FILE", help="File to write.")],
+    interface: Annotated[str, option("-i --interface IFACE", "Interface to capture on, for example lo or any.")],
+    write: Annotated[str, option("-w --write FILE", "File to write.")],
     capture_filter: Annotated[
-        str, typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter.")
+        str, option("-f --capture-filter BPF", "Capture filter.")
     ] = "tcp port 6650 or tcp port 6651",
     ring: Annotated[
         list[str] | None,
-        typer.Option(
-            "-b",
-            "--ring",
-            metavar="LIMIT",
-            help="Ring buffer of files: filesize:KB, files:N or duration:SECONDS. Repeatable.",
-        ),
+        option("-b --ring LIMIT", "Ring buffer of files: filesize:KB, files:N or duration:SECONDS. Repeatable."),
     ] = None,
-    stop: Annotated[
-        list[str] | None, typer.Option("-a", "--autostop", metavar="LIMIT", help="Stop after duration:SECONDS.")
-    ] = None,
+    stop: Annotated[list[str] | None, option("-a --autostop LIMIT", "Stop after duration:SECONDS.")] = None,
 ) -> None:
     """Capture live traffic to a file with tcpdump, dumpcap or scapy, until Ctrl-C.
 

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from pcli.cli.common.options import argument, option
+
 __all__ = ["decode"]
 
 
@@ -19,21 +21,18 @@ _Sender = Literal["client", "broker"]
 
 
 def decode(
-    source: Annotated[str, typer.Argument(metavar="HEX|FILE|-", help="Frames as text, a file, or - for stdin.")] = "-",
+    source: Annotated[str, argument("HEX|FILE|-", "Frames as text, a file, or - for stdin.")] = "-",
     output: Annotated[
         _Format,
-        typer.Option(
-            "-T",
-            "--format",
-            help="tree: all fields; json: an array; ndjson: one object per line; wire: lossless JSON for pcli encode.",
+        option(
+            "-T --format",
+            "tree: all fields; json: an array; ndjson: one object per line; wire: lossless JSON for pcli encode.",
         ),
     ] = "tree",
-    form: Annotated[_Notation, typer.Option("--as", help="Notation of the bytes; auto detects it.")] = "auto",
-    side: Annotated[_Sender | None, typer.Option("--from", help="Sender of the frames; detected by default.")] = None,
-    payload: Annotated[bool, typer.Option("--payload", help="Show payloads.")] = False,
-    show_secrets: Annotated[
-        bool, typer.Option("--show-secrets", help="Show credentials, which are hidden by default.")
-    ] = False,
+    form: Annotated[_Notation, option("--as", "Notation of the bytes; auto detects it.")] = "auto",
+    side: Annotated[_Sender | None, option("--from", "Sender of the frames; detected by default.")] = None,
+    payload: Annotated[bool, option("--payload", "Show payloads.")] = False,
+    show_secrets: Annotated[bool, option("--show-secrets", "Show credentials, which are hidden by default.")] = False,
 ) -> None:
     r"""Decode one or more frames from hex, base64 or binary.
 

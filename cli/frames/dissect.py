@@ -19,6 +19,7 @@ from pcli.cli.common.options import (
     ShowSecrets,
     System,
     TimeOption,
+    option,
 )
 
 __all__ = ["dissect"]
@@ -35,54 +36,41 @@ def dissect(
     filter_: Filter = "",
     output: Annotated[
         _Format,
-        typer.Option(
-            "-T",
-            "--format",
-            help="text: one line per frame; tree: all fields; json: an array; ndjson: one object per line; "
+        option(
+            "-T --format",
+            "text: one line per frame; tree: all fields; json: an array; ndjson: one object per line; "
             "fields: the columns of -e.",
         ),
     ] = "text",
     field: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-e", "--field", metavar="FIELD", help="Column of -T fields. Repeatable.", autocompletion=complete_field
-        ),
+        list[str] | None, option("-e --field FIELD", "Column of -T fields. Repeatable.", autocompletion=complete_field)
     ] = None,
     layout: Annotated[
         list[str] | None,
-        typer.Option(
-            "-E",
-            metavar="NAME=VALUE",
-            help="Layout of -T fields: separator=/t (or only the separator), header=y, quote=d, occurrence=f|l|a, "
+        option(
+            "-E NAME=VALUE",
+            "Layout of -T fields: separator=/t (or only the separator), header=y, quote=d, occurrence=f|l|a, "
             "aggregator=, (between several values).",
         ),
     ] = None,
-    count: Annotated[
-        int,
-        typer.Option(
-            "-c", "--count", metavar="N", min=0, help="Stop after frame number N (pulsar.number); 0: no limit."
-        ),
-    ] = 0,
+    count: Annotated[int, option("-c --count N", "Stop after frame number N (pulsar.number); 0: no limit.", min=0)] = 0,
     time: TimeOption = "r",
-    hexdump: Annotated[bool, typer.Option("-x", "--hex", help="Show the bytes of each frame.")] = False,
-    verbose: Annotated[bool, typer.Option("-V", "--verbose", help="Show every field; same as -T tree.")] = False,
+    hexdump: Annotated[bool, option("-x --hex", "Show the bytes of each frame.")] = False,
+    verbose: Annotated[bool, option("-V --verbose", "Show every field; same as -T tree.")] = False,
     both_passes: Annotated[
-        bool,
-        typer.Option("-2", "--two-pass", help="Read the captures twice, so that requests have pulsar.answer_in."),
+        bool, option("-2 --two-pass", "Read the captures twice, so that requests have pulsar.answer_in.")
     ] = False,
-    write: Annotated[
-        str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Write the packets of the matching frames.")
-    ] = "",
+    write: Annotated[str, option("-w --write OUT.pcapng", "Write the packets of the matching frames.")] = "",
     script: Scripts = None,
     packet_numbers: PacketNumbers = False,
     read_as: ReadAs,
-    payload: Annotated[bool, typer.Option("--payload", help="Show payloads, decompressed and decoded.")] = False,
+    payload: Annotated[bool, option("--payload", "Show payloads, decompressed and decoded.")] = False,
     private_key: PrivateKey = None,
     show_secrets: ShowSecrets = False,
     system: System = False,
     no_color: NoColor = False,
     line_buffered: Annotated[
-        bool, typer.Option("-l", "--line-buffered", help="Write each line at once, for pipes, as in tshark.")
+        bool, option("-l --line-buffered", "Write each line at once, for pipes, as in tshark.")
     ] = False,
 ) -> None:
     """Show the Pulsar frames of a capture or a live interface, one line per frame.

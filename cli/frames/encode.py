@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
+from pcli.cli.common.options import argument, option
 
 __all__ = ["encode"]
 
@@ -15,11 +15,9 @@ _Format = Literal["hex", "binary", "base64"]
 def encode(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TYPE FIELD=VALUE... | FILE | -", help="A command and its fields, or a file of wire JSON."
-        ),
+        argument("TYPE FIELD=VALUE... | FILE | -", "A command and its fields, or a file of wire JSON."),
     ] = None,
-    output: Annotated[_Format, typer.Option("-T", "--format", help="Notation of the bytes.")] = "hex",
+    output: Annotated[_Format, option("-T --format", "Notation of the bytes.")] = "hex",
 ) -> None:
     """Encode a frame from TYPE field=value ..., or frames from the JSON of decode -T wire.
 

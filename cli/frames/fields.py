@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.completion import complete_field
-from pcli.cli.common.options import Output
+from pcli.cli.common.options import Output, argument
 
 __all__ = ["fields"]
 
@@ -15,9 +15,9 @@ __all__ = ["fields"]
 def fields(
     pattern: Annotated[
         str,
-        typer.Argument(
-            metavar="PATTERN",
-            help="Part of the name or description of a field; * and ? are wildcards.",
+        argument(
+            "PATTERN",
+            "Part of the name or description of a field; * and ? are wildcards.",
             autocompletion=complete_field,
         ),
     ] = "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs
-from pcli.cli.common.options import NoColor, PacketNumbers, System, TimeOption
+from pcli.cli.common.options import NoColor, PacketNumbers, System, TimeOption, option
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
@@ -23,29 +23,18 @@ _Format = Literal["text", "mermaid"]
 def follow(
     captures: CaptureFiles,
     *,
-    stream: Annotated[
-        int | None, typer.Option("--stream", metavar="N", min=0, help="Follow a TCP connection (tcp.stream).")
-    ] = None,
-    consumer: Annotated[
-        str, typer.Option("--consumer", metavar="NAME", help="Follow a consumer, on all its connections.")
-    ] = "",
-    producer: Annotated[
-        str, typer.Option("--producer", metavar="NAME", help="Follow a producer, on all its connections.")
-    ] = "",
+    stream: Annotated[int | None, option("--stream N", "Follow a TCP connection (tcp.stream).", min=0)] = None,
+    consumer: Annotated[str, option("--consumer NAME", "Follow a consumer, on all its connections.")] = "",
+    producer: Annotated[str, option("--producer NAME", "Follow a producer, on all its connections.")] = "",
     message_id: Annotated[
         str,
-        typer.Option(
-            "--message-id",
-            metavar="LEDGER:ENTRY",
-            help="Follow a message: its SEND, receipt, deliveries and acknowledgements.",
-        ),
+        option("--message-id LEDGER:ENTRY", "Follow a message: its SEND, receipt, deliveries and acknowledgements."),
     ] = "",
     request: Annotated[
-        int | None,
-        typer.Option("--request", metavar="ID", help="Follow a request and its response; use with --stream."),
+        int | None, option("--request ID", "Follow a request and its response; use with --stream.")
     ] = None,
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="text: one line per frame; mermaid: a sequence diagram.")
+        _Format, option("-T --format", "text: one line per frame; mermaid: a sequence diagram.")
     ] = "text",
     time: TimeOption = "r",
     packet_numbers: PacketNumbers = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from pcli.cli.common.options import option
 
 __all__ = ["wireshark"]
 
@@ -14,11 +14,9 @@ _NAME = "pcli-pulsar.lua"
 
 def wireshark(
     install: Annotated[
-        bool, typer.Option("--install", help="Write the dissector to the personal plugin folder of Wireshark.")
+        bool, option("--install", "Write the dissector to the personal plugin folder of Wireshark.")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the dissector to this file.")
-    ] = None,
+    output: Annotated[Path | None, option("-o --output FILE", "Write the dissector to this file.")] = None,
 ) -> None:
     """Write a dissector of Pulsar's protocol for Wireshark and tshark. Without an option, print it.
 

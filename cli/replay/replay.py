@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
 from pcli.cli.common.completion import complete_setting, complete_topic
 from pcli.cli.common.option_groups import Credentials, ReadAs
-from pcli.cli.common.options import Captures, ConnectionFilter, OnlyStream, PacketNumbers
+from pcli.cli.common.options import Captures, ConnectionFilter, OnlyStream, PacketNumbers, option
 
 __all__ = ["ReplayOptions", "replay"]
 
@@ -27,48 +25,30 @@ class ReplayOptions:
     captures: Captures
     to: Annotated[
         list[str] | None,
-        typer.Option(
-            "--to", metavar="URL", help="Broker URL. Give two URLs to compare two brokers. [a mini-broker in memory]"
-        ),
+        option("--to URL", "Broker URL. Give two URLs to compare two brokers. [a mini-broker in memory]"),
     ] = None
-    admin: Annotated[
-        list[str] | None,
-        typer.Option("--admin", metavar="URL", help="Web service URL of the broker; one for each --to."),
-    ] = None
+    admin: Annotated[list[str] | None, option("--admin URL", "Web service URL of the broker; one for each --to.")] = (
+        None
+    )
     speed: Annotated[
-        _Speed, typer.Option("--speed", help="Original speed, ten times that speed, or as fast as causality permits.")
+        _Speed, option("--speed", "Original speed, ten times that speed, or as fast as causality permits.")
     ] = "max"
     filter: ConnectionFilter = ""
     only: OnlyStream = None
     topics: Annotated[
         list[str] | None,
-        typer.Option(
-            "--map-topic",
-            metavar="REGEX=REPL",
-            help="Rename topics: '/old/=/new/'. Repeatable.",
-            autocompletion=complete_topic,
-        ),
+        option("--map-topic REGEX=REPL", "Rename topics: '/old/=/new/'. Repeatable.", autocompletion=complete_topic),
     ] = None
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, help="Number of repetitions.")] = 1
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan without connecting.")] = False
-    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write the result to this file as JSON.")] = ""
+    repeat: Annotated[int, option("--repeat N", "Number of repetitions.", min=1)] = 1
+    dry_run: Annotated[bool, option("--dry-run", "Print the plan without connecting.")] = False
+    report: Annotated[str, option("--report FILE", "Write the result to this file as JSON.")] = ""
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Setting of the mini-broker. Repeatable.",
-            autocompletion=complete_setting,
-        ),
+        option("--set NAME=VALUE", "Setting of the mini-broker. Repeatable.", autocompletion=complete_setting),
     ] = None
-    side: Annotated[
-        _Side, typer.Option("--side", help="Side to replay: the clients, or the broker for live clients.")
-    ] = "client"
+    side: Annotated[_Side, option("--side", "Side to replay: the clients, or the broker for live clients.")] = "client"
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="PORT", min=0, max=65535, help="Port of --side broker; 0 selects any free port. [6650]"
-        ),
+        int | None, option("--port PORT", "Port of --side broker; 0 selects any free port. [6650]", min=0, max=65535)
     ] = None
     packet_numbers: PacketNumbers = False
 

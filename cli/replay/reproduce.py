@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pcli.cli.common.option_groups import ReadAs
-from pcli.cli.common.options import Captures, ConnectionFilter, OnlyStream
+from pcli.cli.common.options import Captures, ConnectionFilter, OnlyStream, option
 from pcli.cli.common.output import Exit, say, write_line
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def reproduce(
     *,
     filter_: ConnectionFilter = "",
     only_stream: OnlyStream = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="File to which the test is written. [stdout]")
-    ] = "",
+    output: Annotated[str, option("-o --output FILE", "File to which the test is written. [stdout]")] = "",
     read_as: ReadAs,
 ) -> None:
     """Write a pytest test that replays a capture against a mini-broker and checks the responses.

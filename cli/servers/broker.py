@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-import typer
-
 from pcli.cli.common.completion import complete_setting
-from pcli.cli.common.options import LogKind, Scripts, TextOrJson
+from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
 
 __all__ = ["BrokerOptions", "broker"]
 
@@ -19,184 +17,124 @@ _PORT: Final[dict[str, Any]] = {"metavar": "PORT", "min": 0, "max": 65535}
 class BrokerOptions:
     """The options of `broker`."""
 
-    local: Annotated[
-        bool, typer.Option("--local", help="Run the embedded broker; this is the default.", show_default=False)
-    ] = True
+    local: Annotated[bool, option("--local", "Run the embedded broker; this is the default.", show_default=False)] = (
+        True
+    )
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port",
-            **_PORT,
-            help="Port of the binary protocol; 0 selects any free port. [6650]",
-        ),
+        int | None, option("--port", "Port of the binary protocol; 0 selects any free port. [6650]", **_PORT)
     ] = None
     http_port: Annotated[
-        int | None,
-        typer.Option(
-            "--http-port",
-            **_PORT,
-            help="Port of the REST API; 0 selects any free port. [8080]",
-        ),
+        int | None, option("--http-port", "Port of the REST API; 0 selects any free port. [8080]", **_PORT)
     ] = None
     tls_cert: Annotated[
-        str,
-        typer.Option(
-            "--tls-cert", metavar="PEM", help="Certificate of the broker. Opens the TLS ports.", rich_help_panel="TLS"
-        ),
+        str, option("--tls-cert PEM", "Certificate of the broker. Opens the TLS ports.", rich_help_panel="TLS")
     ] = ""
     tls_key: Annotated[
-        str,
-        typer.Option(
-            "--tls-key",
-            metavar="PEM",
-            help="Private key of the certificate. [the file of --tls-cert]",
-            rich_help_panel="TLS",
-        ),
+        str, option("--tls-key PEM", "Private key of the certificate. [the file of --tls-cert]", rich_help_panel="TLS")
     ] = ""
     tls_trust: Annotated[
-        str,
-        typer.Option(
-            "--tls-trust", metavar="PEM", help="Trusted certificates that verify clients.", rich_help_panel="TLS"
-        ),
+        str, option("--tls-trust PEM", "Trusted certificates that verify clients.", rich_help_panel="TLS")
     ] = ""
     tls_require_client_cert: Annotated[
         bool,
-        typer.Option(
-            "--tls-require-client-cert", help="Refuse clients without a trusted certificate.", rich_help_panel="TLS"
-        ),
+        option("--tls-require-client-cert", "Refuse clients without a trusted certificate.", rich_help_panel="TLS"),
     ] = False
     tls_port: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--tls-port",
-            **_PORT,
-            help="Port of the binary protocol over TLS (pulsar+ssl); 0 selects any free port. [6651]",
+            "Port of the binary protocol over TLS (pulsar+ssl); 0 selects any free port. [6651]",
             rich_help_panel="TLS",
+            **_PORT,
         ),
     ] = None
     tls_http_port: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--tls-http-port",
-            **_PORT,
-            help="Port of the REST API over TLS (https); 0 selects any free port. [8443]",
+            "Port of the REST API over TLS (https); 0 selects any free port. [8443]",
             rich_help_panel="TLS",
+            **_PORT,
         ),
     ] = None
-    bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on. [127.0.0.1]")] = ""
+    bind: Annotated[str, option("--bind ADDRESS", "Address to listen on. [127.0.0.1]")] = ""
     insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Listen on an address of the network although clients need no credentials."),
+        bool, option("--insecure", "Listen on an address of the network although clients need no credentials.")
     ] = False
-    advertised_address: Annotated[
-        str, typer.Option("--advertised-address", metavar="HOST", help="Host name in lookup responses.")
-    ] = ""
+    advertised_address: Annotated[str, option("--advertised-address HOST", "Host name in lookup responses.")] = ""
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Setting of broker.conf. Repeatable.",
-            autocompletion=complete_setting,
-        ),
+        option("--set NAME=VALUE", "Setting of broker.conf. Repeatable.", autocompletion=complete_setting),
     ] = None
-    conf: Annotated[str, typer.Option("--conf", metavar="FILE", help="File with settings, such as broker.conf.")] = ""
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME[:PARTITIONS]", help="Topic to create. Repeatable."),
-    ] = None
-    max_backlog: Annotated[
-        str, typer.Option("--max-backlog", metavar="SIZE", help="Limit of the stored data, for example 512M or 2G.")
-    ] = ""
+    conf: Annotated[str, option("--conf FILE", "File with settings, such as broker.conf.")] = ""
+    topics: Annotated[list[str] | None, option("--topic NAME[:PARTITIONS]", "Topic to create. Repeatable.")] = None
+    max_backlog: Annotated[str, option("--max-backlog SIZE", "Limit of the stored data, for example 512M or 2G.")] = ""
     data: Annotated[
         str,
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            help="Store all state in this directory. A response is sent after its change is on the disk.",
+        option(
+            "--data DIR",
+            "Store all state in this directory. A response is sent after its change is on the disk.",
             rich_help_panel="Data directory",
         ),
     ] = ""
     no_sync: Annotated[
         bool,
-        typer.Option(
+        option(
             "--no-sync",
-            help="Do not wait for the disk: faster, but a loss of power can lose confirmed messages.",
+            "Do not wait for the disk: faster, but a loss of power can lose confirmed messages.",
             rich_help_panel="Data directory",
         ),
     ] = False
     check: Annotated[
         str,
-        typer.Option(
-            "--check",
-            metavar="DIR",
-            help="Check a data directory and exit, with code 1 if it is damaged.",
+        option(
+            "--check DIR",
+            "Check a data directory and exit, with code 1 if it is damaged.",
             rich_help_panel="Data directory",
         ),
     ] = ""
     export: Annotated[
         str,
-        typer.Option(
-            "--export",
-            metavar="DIR",
-            help="Write the state and the messages of a data directory as JSON lines (-o FILE or stdout) and exit.",
+        option(
+            "--export DIR",
+            "Write the state and the messages of a data directory as JSON lines (-o FILE or stdout) and exit.",
             rich_help_panel="Data directory",
         ),
     ] = ""
     import_: Annotated[
         str,
-        typer.Option(
-            "--import",
-            metavar="FILE",
-            help="Create the data directory --data from an export and exit.",
+        option(
+            "--import FILE",
+            "Create the data directory --data from an export and exit.",
             rich_help_panel="Data directory",
         ),
     ] = ""
-    out: Annotated[
-        str, typer.Option("-o", metavar="FILE", help="File for --export.", rich_help_panel="Data directory")
-    ] = ""
+    out: Annotated[str, option("-o FILE", "File for --export.", rich_help_panel="Data directory")] = ""
     log: Annotated[
         LogKind | None,
-        typer.Option(
+        option(
             "--log",
-            help="frames: print frames; events: print connections and errors; quiet: print nothing. "
+            "frames: print frames; events: print connections and errors; quiet: print nothing. "
             "[events on a terminal, otherwise quiet]",
         ),
     ] = None
-    filter: Annotated[
-        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Print only matching frames of --log.")
-    ] = ""
-    capture: Annotated[
-        str, typer.Option("--capture", metavar="OUT.pcapng", help="Capture all connections to this file.")
-    ] = ""
+    filter: Annotated[str, option("-Y --filter FILTER", "Print only matching frames of --log.")] = ""
+    capture: Annotated[str, option("--capture OUT.pcapng", "Capture all connections to this file.")] = ""
     scripts: Scripts = None
-    faults: Annotated[
-        list[str] | None,
-        typer.Option("--fault", metavar="'DO … on FILTER'", help="Inject a fault. Repeatable."),
-    ] = None
-    latency: Annotated[
-        str,
-        typer.Option("--latency", metavar="TIME", help="Delay all output to clients by this time, for example 3ms."),
-    ] = ""
+    faults: Annotated[list[str] | None, option("--fault 'DO … on FILTER'", "Inject a fault. Repeatable.")] = None
+    latency: Annotated[str, option("--latency TIME", "Delay all output to clients by this time, for example 3ms.")] = ""
     browse: Annotated[
-        bool, typer.Option("--browse", help="Browse the traffic in full screen, as pcli browse; q stops the broker.")
+        bool, option("--browse", "Browse the traffic in full screen, as pcli browse; q stops the broker.")
     ] = False
     ready_file: Annotated[
-        str,
-        typer.Option(
-            "--ready-file",
-            metavar="FILE",
-            help="Write the URLs to this file as JSON when the broker accepts connections.",
-        ),
+        str, option("--ready-file FILE", "Write the URLs to this file as JSON when the broker accepts connections.")
     ] = ""
     output: Annotated[
         TextOrJson,
-        typer.Option(
-            "-T", "--format", help="json and ndjson: an object with the URLs, then an object for each line of --log."
-        ),
+        option("-T --format", "json and ndjson: an object with the URLs, then an object for each line of --log."),
     ] = "text"
     dispatchers: Annotated[
-        bool, typer.Option("--dispatchers", help="List the dispatchers and their settings without starting a broker.")
+        bool, option("--dispatchers", "List the dispatchers and their settings without starting a broker.")
     ] = False
 
     @property

@@ -6,11 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust
 from pcli.cli.common.option_groups import Credentials
-from pcli.cli.common.options import LogKind, Scripts, TextOrJson
+from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
 
 if TYPE_CHECKING:
     from pcli.cli.servers.diagnosis_tap import DiagnosisTap
@@ -23,85 +21,50 @@ __all__ = ["ProxyOptions", "proxy"]
 class ProxyOptions:
     """The options of `proxy`."""
 
-    to: Annotated[
-        str, typer.Option("--to", metavar="HOST:PORT", help="Broker address; pulsar+ssl://HOST:PORT for TLS.")
-    ]
-    listen: Annotated[
-        int,
-        typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port for clients; 0 selects any free port."),
-    ]
-    bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1"
+    to: Annotated[str, option("--to HOST:PORT", "Broker address; pulsar+ssl://HOST:PORT for TLS.")]
+    listen: Annotated[int, option("--listen PORT", "Port for clients; 0 selects any free port.", min=0, max=65535)]
+    bind: Annotated[str, option("--bind ADDRESS", "Address to listen on.")] = "127.0.0.1"
     insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Listen on an address of the network, for clients without credentials."),
+        bool, option("--insecure", "Listen on an address of the network, for clients without credentials.")
     ] = False
-    advertised_address: Annotated[
-        str, typer.Option("--advertised-address", metavar="HOST", help="Host name in lookup responses.")
-    ] = ""
-    http_listen: Annotated[
-        int | None,
-        typer.Option("--http-listen", min=0, max=65535, metavar="PORT", help="Port for HTTP lookups."),
-    ] = None
-    http_to: Annotated[
-        str, typer.Option("--http-to", metavar="URL", help="Web service of the broker: http://HOST:8080.")
-    ] = ""
-    write: Annotated[
-        str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Capture all bytes to this file, decrypted.")
-    ] = ""
+    advertised_address: Annotated[str, option("--advertised-address HOST", "Host name in lookup responses.")] = ""
+    http_listen: Annotated[int | None, option("--http-listen PORT", "Port for HTTP lookups.", min=0, max=65535)] = None
+    http_to: Annotated[str, option("--http-to URL", "Web service of the broker: http://HOST:8080.")] = ""
+    write: Annotated[str, option("-w --write OUT.pcapng", "Capture all bytes to this file, decrypted.")] = ""
     log: Annotated[
-        LogKind,
-        typer.Option("--log", help="frames: print frames; events: print connections and errors; quiet: print nothing."),
+        LogKind, option("--log", "frames: print frames; events: print connections and errors; quiet: print nothing.")
     ] = "frames"
-    filter: Annotated[
-        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Print only matching frames of --log.")
-    ] = ""
-    diagnose: Annotated[
-        bool, typer.Option("--diagnose", help="Print findings on stderr as they arise; see docs/diagnose.md.")
-    ] = False
+    filter: Annotated[str, option("-Y --filter FILTER", "Print only matching frames of --log.")] = ""
+    diagnose: Annotated[bool, option("--diagnose", "Print findings on stderr as they arise; see docs/diagnose.md.")] = (
+        False
+    )
     browse: Annotated[
-        bool, typer.Option("--browse", help="Browse the traffic in full screen, as pcli browse; q stops the proxy.")
+        bool, option("--browse", "Browse the traffic in full screen, as pcli browse; q stops the proxy.")
     ] = False
     output: Annotated[
         TextOrJson,
-        typer.Option(
-            "-T", "--format", help="json and ndjson: an object with the URLs, then an object for each line of --log."
-        ),
+        option("-T --format", "json and ndjson: an object with the URLs, then an object for each line of --log."),
     ] = "text"
-    faults: Annotated[
-        list[str] | None,
-        typer.Option("--fault", metavar="'DO … on FILTER'", help="Inject a fault. Repeatable."),
-    ] = None
+    faults: Annotated[list[str] | None, option("--fault 'DO … on FILTER'", "Inject a fault. Repeatable.")] = None
     byte_faults: Annotated[
         list[str] | None,
-        typer.Option(
-            "--bytes",
-            metavar="'WORD=VALUE …'",
-            help="Inject faults into the byte stream: latency=50ms jitter=20ms. Repeatable.",
-        ),
+        option("--bytes 'WORD=VALUE …'", "Inject faults into the byte stream: latency=50ms jitter=20ms. Repeatable."),
     ] = None
     scripts: Scripts = None
     control: Annotated[
         int | None,
-        typer.Option(
-            "--control",
+        option(
+            "--control PORT",
+            "Change faults at run time over HTTP, with the API of Toxiproxy, on this port of 127.0.0.1.",
             min=0,
             max=65535,
-            metavar="PORT",
-            help="Change faults at run time over HTTP, with the API of Toxiproxy, on this port of 127.0.0.1.",
         ),
     ] = None
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of the random choices of --bytes.")] = (
-        None
-    )
-    listen_cert: Annotated[
-        str, typer.Option("--listen-cert", metavar="PEM", help="Certificate for TLS connections of clients.")
-    ] = ""
-    listen_key: Annotated[str, typer.Option("--listen-key", metavar="PEM", help="Private key of --listen-cert.")] = ""
+    seed: Annotated[int | None, option("--seed N", "Seed of the random choices of --bytes.")] = None
+    listen_cert: Annotated[str, option("--listen-cert PEM", "Certificate for TLS connections of clients.")] = ""
+    listen_key: Annotated[str, option("--listen-key PEM", "Private key of --listen-cert.")] = ""
     keylog: Annotated[
-        str,
-        typer.Option(
-            "--keylog", metavar="FILE", help="Append the secrets of all TLS connections to this key log file."
-        ),
+        str, option("--keylog FILE", "Append the secrets of all TLS connections to this key log file.")
     ] = ""
     tls_trust: TlsTrust = ""
     tls_cert: TlsCert = ""

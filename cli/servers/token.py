@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from pcli.cli.common.help_pages import PlainCommand
+from pcli.cli.common.options import argument, option
 
 __all__ = ["app"]
 
@@ -17,27 +18,25 @@ app = typer.Typer(help="Create, print and validate tokens of clients (JSON Web T
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 _FORMS: Final = "a file, file:///PATH, or data:;base64,TEXT"
-SecretKey = Annotated[str, typer.Option("--secret-key", metavar="KEY", help=f"Secret key: {_FORMS}.")]
-PublicKey = Annotated[str, typer.Option("--public-key", metavar="KEY", help=f"Public key: {_FORMS}.")]
-PrivateKey = Annotated[str, typer.Option("--private-key", metavar="KEY", help=f"Private key: {_FORMS}.")]
-Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token, or - for standard input.")]
+SecretKey = Annotated[str, option("--secret-key KEY", f"Secret key: {_FORMS}.")]
+PublicKey = Annotated[str, option("--public-key KEY", f"Public key: {_FORMS}.")]
+PrivateKey = Annotated[str, option("--private-key KEY", f"Private key: {_FORMS}.")]
+Token = Annotated[str, argument("TOKEN", "The token, or - for standard input.")]
 
 
 @app.command("create", cls=PlainCommand)
 def create(
-    subject: Annotated[str, typer.Option("--subject", metavar="ROLE", help="Role of the client, the claim sub.")],
+    subject: Annotated[str, option("--subject ROLE", "Role of the client, the claim sub.")],
     secret_key: SecretKey = "",
     private_key: PrivateKey = "",
     expiry_time: Annotated[
-        str,
-        typer.Option("--expiry-time", metavar="TIME", help="Time until the token expires, for example 30s, 12h or 7d."),
+        str, option("--expiry-time TIME", "Time until the token expires, for example 30s, 12h or 7d.")
     ] = "",
     signature_algorithm: Annotated[
         str,
-        typer.Option(
-            "--signature-algorithm",
-            metavar="NAME",
-            help="HS256, HS384, HS512, RS256, …, PS512, ES256, ES384 or ES512. [the default of the key]",
+        option(
+            "--signature-algorithm NAME",
+            "HS256, HS384, HS512, RS256, …, PS512, ES256, ES384 or ES512. [the default of the key]",
         ),
     ] = "",
 ) -> None:

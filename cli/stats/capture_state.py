@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from pcli.cli.common.options import option
 from pcli.cli.common.output import Exit, counted, say
 from pcli.cli.common.times import epoch_ns, moment_text
 
@@ -21,10 +20,8 @@ __all__ = ["At", "CaptureState", "read_state"]
 
 At = Annotated[
     str,
-    typer.Option(
-        "--at",
-        metavar="TIME",
-        help="Show the state at this time: seconds since 1970 or ISO 8601. Default: the end of the capture.",
+    option(
+        "--at TIME", "Show the state at this time: seconds since 1970 or ISO 8601. Default: the end of the capture."
     ),
 ]
 

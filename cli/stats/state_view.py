@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
-from pcli.cli.common.options import Output, PacketNumbers, System
+from pcli.cli.common.options import Output, PacketNumbers, System, option
 from pcli.cli.common.output import print_json
 from pcli.cli.stats.capture_state import At, read_state
 
@@ -70,5 +70,5 @@ class StateView:
             raise typer.Exit(state.finish("" if found else nothing))
 
         text = f"Show only {self.option[2:]}s with this name."
-        run.__annotations__["name"] = Annotated[str, typer.Option(self.option, metavar="NAME", help=text)]
+        run.__annotations__["name"] = Annotated[str, option(f"{self.option} NAME", text)]
         return flattened(run, without=() if self.option else ("name", "packet_numbers"))

@@ -8,7 +8,7 @@ import typer
 
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
-from pcli.cli.common.options import Output, System, filter_option
+from pcli.cli.common.options import Output, System, filter_option, option
 from pcli.cli.stats import balances, consumers, keys, permits
 
 __all__ = ["app"]
@@ -19,9 +19,7 @@ app = typer.Typer(
 )
 
 
-Interval = Annotated[
-    float, typer.Option("-I", "--interval", metavar="SECONDS", min=1e-6, help="Time interval of each row.")
-]
+Interval = Annotated[float, option("-I --interval SECONDS", "Time interval of each row.", min=1e-6)]
 CountFilter = Annotated[str, filter_option("Count only frames that match, for example pulsar.type == 'SEND'.")]
 
 

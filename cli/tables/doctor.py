@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcli.cli.common.options import Output
+from pcli.cli.common.options import Output, argument
 from pcli.cli.common.output import Exit, print_json, write_line
 from pcli.codec.errors import LocalError
 
@@ -18,10 +18,7 @@ __all__ = ["doctor"]
 
 
 def doctor(
-    parts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PART", help="spark, tables, report, capture, crypto or tui. [all]"),
-    ] = None,
+    parts: Annotated[list[str] | None, argument("PART", "spark, tables, report, capture, crypto or tui. [all]")] = None,
     output: Output = "text",
 ) -> None:
     """Check Java, Spark, tcpdump, capture permissions and extras, and print how to install what is missing.

@@ -6,8 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
+from pcli.cli.common.options import argument, option
 from pcli.cli.common.output import complete_file, fail, write_bytes
 from pcli.cli.tables.table_options import AsOf, RunNumber
 
@@ -22,34 +21,22 @@ _TITLE: Final = "Pulsar traffic"
 
 
 def report(
-    tables: Annotated[str, typer.Argument(metavar="OUT", help="Folder or URI of the tables.")],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is stdout.")
-    ] = "report.html",
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = _TITLE,
+    tables: Annotated[str, argument("OUT", "Folder or URI of the tables.")],
+    output: Annotated[str, option("-o --output FILE", "File to write; - is stdout.")] = "report.html",
+    title: Annotated[str, option("--title TEXT", "Heading of the page.")] = _TITLE,
     since: Annotated[
-        str,
-        typer.Option(
-            "--since", metavar="TIME", help="Begin at this time: 2026-11-20T18:15:11Z, or seconds since 1970."
-        ),
+        str, option("--since TIME", "Begin at this time: 2026-11-20T18:15:11Z, or seconds since 1970.")
     ] = "",
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="End before this time.")] = "",
+    until: Annotated[str, option("--until TIME", "End before this time.")] = "",
     topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Report only on this topic and its partitions. Repeatable."),
+        list[str] | None, option("--topic TOPIC", "Report only on this topic and its partitions. Repeatable.")
     ] = None,
     run: RunNumber = None,
     as_of: AsOf = "",
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Serve web pages of all objects and rows until Ctrl-C.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of --serve; 0 selects any free port.")
-    ] = 8088,
-    bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address of --serve.")] = "127.0.0.1",
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Serve on an address of the network without credentials.")
-    ] = False,
+    serve: Annotated[bool, option("--serve", "Serve web pages of all objects and rows until Ctrl-C.")] = False,
+    port: Annotated[int, option("--port PORT", "Port of --serve; 0 selects any free port.", min=0, max=65535)] = 8088,
+    bind: Annotated[str, option("--bind ADDRESS", "Address of --serve.")] = "127.0.0.1",
+    insecure: Annotated[bool, option("--insecure", "Serve on an address of the network without credentials.")] = False,
 ) -> None:
     """Write a self-contained HTML report of the tables of `analyze` or `spark-analyze`.
 

@@ -10,6 +10,7 @@ import typer
 
 from pcli.cli.common.completion import complete_severity_or_rule
 from pcli.cli.common.option_groups import ReadAs
+from pcli.cli.common.options import argument, option
 from pcli.cli.common.output import Exit, counted, say
 from pcli.cli.tables.table_options import AnalysisOptions, Cluster, Conf, Debug, Horizon, Keep, Master, Only, Out
 
@@ -23,40 +24,31 @@ __all__ = ["spark_stream"]
 
 
 def spark_stream(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder that receives finished captures.")],
+    folder: Annotated[str, argument("DIR", "Folder that receives finished captures.")],
     out: Out,
-    checkpoint: Annotated[
-        str,
-        typer.Option("--checkpoint", metavar="FOLDER", help="Folder where Spark records the files that it has read."),
-    ],
+    checkpoint: Annotated[str, option("--checkpoint FOLDER", "Folder where Spark records the files that it has read.")],
     *,
     master: Master = "local[*]",
     conf: Conf = None,
     only: Only = None,
     cluster: Cluster = "",
-    every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", min=1, help="Time between two scans of the folder.")
-    ] = 10,
-    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Maximum number of files in a batch.")] = 1000,
-    once: Annotated[
-        bool, typer.Option("--once", help="Read the files that exist, then exit; use this option with cron.")
-    ] = False,
+    every: Annotated[float, option("--every SECONDS", "Time between two scans of the folder.", min=1)] = 10,
+    most: Annotated[int, option("--most N", "Maximum number of files in a batch.", min=1)] = 1000,
+    once: Annotated[bool, option("--once", "Read the files that exist, then exit; use this option with cron.")] = False,
     horizon: Horizon = 24,
     keep: Keep = None,
     on_finding: Annotated[
         str,
-        typer.Option(
-            "--on-finding",
-            metavar="COMMAND|URL",
-            help="Send each new finding as JSON to the standard input of this command, or to this HTTP URL (POST).",
+        option(
+            "--on-finding COMMAND|URL",
+            "Send each new finding as JSON to the standard input of this command, or to this HTTP URL (POST).",
         ),
     ] = "",
     finding: Annotated[
         list[str] | None,
-        typer.Option(
-            "--finding",
-            metavar="RULE|error|warning|any",
-            help="Send only such findings. Repeatable; default: any.",
+        option(
+            "--finding RULE|error|warning|any",
+            "Send only such findings. Repeatable; default: any.",
             autocompletion=complete_severity_or_rule,
         ),
     ] = None,

@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
+from pcli.cli.common.options import argument, option
 from pcli.cli.common.output import complete_file, fail, json_text, print_json_lines, write_bytes, write_line
 from pcli.cli.common.text_tables import print_rows
 from pcli.cli.tables.table_options import AsOf, RunNumber
@@ -29,15 +28,11 @@ RowFormat = Literal["text", "json", "ndjson", "csv", "parquet"]
 
 
 def sql(
-    tables: Annotated[str, typer.Argument(metavar="OUT", help="Folder or URI of the tables.")] = "",
-    statement: Annotated[str, typer.Argument(metavar="SQL", help="The query, in the SQL of DuckDB.")] = "",
-    output: Annotated[
-        RowFormat, typer.Option("-T", "--format", help="Output format: text, json, ndjson, csv or parquet.")
-    ] = "text",
-    file: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Write csv or parquet to this file, not to stdout.")
-    ] = "",
-    examples: Annotated[bool, typer.Option("--examples", help="Print examples and the views, then exit.")] = False,
+    tables: Annotated[str, argument("OUT", "Folder or URI of the tables.")] = "",
+    statement: Annotated[str, argument("SQL", "The query, in the SQL of DuckDB.")] = "",
+    output: Annotated[RowFormat, option("-T --format", "Output format: text, json, ndjson, csv or parquet.")] = "text",
+    file: Annotated[str, option("-o --output FILE", "Write csv or parquet to this file, not to stdout.")] = "",
+    examples: Annotated[bool, option("--examples", "Print examples and the views, then exit.")] = False,
     run: RunNumber = None,
     as_of: AsOf = "",
 ) -> None:

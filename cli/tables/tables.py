@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from pcli.cli.common.help_pages import PlainCommand
-from pcli.cli.common.options import Output
+from pcli.cli.common.options import Output, argument, option
 from pcli.cli.common.output import counted, write_line
 from pcli.cli.tables.table_options import MAX_DAYS
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-Folder = Annotated[str, typer.Argument(metavar="OUT", help="Folder or URI of the tables.")]
+Folder = Annotated[str, argument("OUT", "Folder or URI of the tables.")]
 
 
 class _ListByDefault(TyperGroup):
@@ -39,7 +39,7 @@ app = typer.Typer(
 @app.command("list", cls=PlainCommand)
 def list_tables(
     out: Folder,
-    runs: Annotated[bool, typer.Option("--runs", help="List the runs that wrote the tables, not the tables.")] = False,
+    runs: Annotated[bool, option("--runs", "List the runs that wrote the tables, not the tables.")] = False,
     output: Output = "text",
 ) -> None:
     """List the tables of the last run: Delta version, rows, bytes and files.
@@ -78,12 +78,9 @@ def list_tables(
 def vacuum(
     out: Folder,
     keep: Annotated[
-        float,
-        typer.Option(
-            "--keep", metavar="DAYS", min=0, max=MAX_DAYS, help="Runs that ended within this time remain readable."
-        ),
+        float, option("--keep DAYS", "Runs that ended within this time remain readable.", min=0, max=MAX_DAYS)
     ] = 7,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the files, but remove nothing.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Count the files, but remove nothing.")] = False,
 ) -> None:
     """Remove the files that only earlier runs use. The last run that wrote a table is always kept.
 

@@ -9,7 +9,7 @@ import typer
 
 from pcli.cli.common.connection_options import Admin
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
-from pcli.cli.common.options import CaptureFilter, Interface, PacketNumbers
+from pcli.cli.common.options import CaptureFilter, Interface, PacketNumbers, option
 from pcli.cli.common.output import Exit, write_line
 from pcli.codec.errors import LocalError
 
@@ -28,30 +28,18 @@ def top(
     interface: Interface = "",
     capture_filter: CaptureFilter = "",
     broker: Annotated[
-        str,
-        typer.Option(
-            "--broker", metavar="URL", help="Show a broker's statistics from its web service: http://localhost:8080."
-        ),
+        str, option("--broker URL", "Show a broker's statistics from its web service: http://localhost:8080.")
     ] = "",
     namespace: Annotated[
         list[str] | None,
-        typer.Option(
-            "--namespace", metavar="TENANT/NS", help="Namespace to show with --broker. Repeatable. [public/default]"
-        ),
+        option("--namespace TENANT/NS", "Namespace to show with --broker. Repeatable. [public/default]"),
     ] = None,
-    interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates.")
-    ] = 1.0,
+    interval: Annotated[float, option("--interval SECONDS", "Time between two updates.", min=0.1)] = 1.0,
     speed: Annotated[
-        str,
-        typer.Option(
-            "--speed",
-            metavar="X|max",
-            help="With -r: factor of the original speed; max: show the final state.",
-        ),
+        str, option("--speed X|max", "With -r: factor of the original speed; max: show the final state.")
     ] = "1",
     once: Annotated[
-        bool, typer.Option("--once", help="Print the state once as text; with -r, the state at the end of the capture.")
+        bool, option("--once", "Print the state once as text; with -r, the state at the end of the capture.")
     ] = False,
     packet_numbers: PacketNumbers = False,
     read_as: ReadAs,
