@@ -9,13 +9,14 @@ import typer
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
 from pcli.cli.common.options import Output, System, filter_option, option
-from pcli.cli.stats import balances, consumers, keys, permits
+from pcli.cli.stats import balances, consumers, keys, permits, segments
 
 __all__ = ["app"]
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show statistics of a capture: rates, connections, latencies, topics, consumers, balances, permits, keys.",
+    help="Show statistics of a capture: rates, connections, latencies, topics, segments, consumers, balances, permits, "
+    "keys.",
 )
 
 
@@ -105,5 +106,5 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
 
 for _row in _STATISTICS:
     _add(*_row)
-for _view in (consumers.VIEW, balances.VIEW, permits.VIEW, keys.VIEW):
+for _view in (consumers.VIEW, balances.VIEW, permits.VIEW, keys.VIEW, segments.VIEW):
     app.command(_view.name, help=_view.help, cls=PlainCommand)(_view.command())

@@ -38,6 +38,8 @@ class SegmentRecord:
     """Last hash of the range."""
     segment: Segment | None = None
     """The segment in the last layout that contains it; None if the capture has no such layout."""
+    first_ns: int = -1
+    """Time of the first layout that contains it."""
     owner: str = ""
     """URL of its broker in that layout; empty if the segment is sealed or the layout has none."""
     sealed_ns: int = -1

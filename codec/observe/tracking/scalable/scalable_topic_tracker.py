@@ -180,6 +180,8 @@ class ScalableTopicTracker:
         for one in after.segments.values():
             record = _segment(topic, one.id, one.start, one.end)
             record.segment, record.owner = one, after.brokers.get(one.id, "")
+            if record.first_ns < 0:
+                record.first_ns = time_ns
             if not one.active and not record.sealed:
                 record.sealed_ns, record.sealed_frame = time_ns, frame
         for number in before.segments.keys() - after.segments.keys() if before is not None else ():
