@@ -29,7 +29,9 @@ def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> list[_
     # a scalable topic can be selected by its name, by the name of a segment, and without a domain
     full = full_name(name)
     wanted = scalable_topic(full) or full.replace("persistent://", "topic://", 1)
-    return [row for row in segment_figures(state.tracker, until_ns) if wanted in ("", row["topic"])]
+    topics = state.tracker.scalable_topics.topics.values()
+    rows = segment_figures(state.tracker.subscriptions, topics, until_ns)
+    return [row for row in rows if wanted in ("", row["topic"])]
 
 
 def _show(rows: list[_Row], state: CaptureState, until_ns: int) -> None:

@@ -10,6 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord, SegmentRecord
@@ -17,17 +18,19 @@ from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 from pcli.codec.scalable.segment_name import HASHES
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.tracker import Tracker
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
 __all__ = ["segment_figures"]
 
 
-def segment_figures(tracker: Tracker, now_ns: int) -> list[dict[str, Any]]:
-    """Return the scalable topics at a time in the capture, by name, without classic topics that clients looked up."""
-    topics = figures(tracker.subscriptions, now_ns)
-    scalable = sorted(tracker.scalable_topics.topics.values(), key=lambda one: one.name)
-    start = tracker.capture.first_ns
-    return [_topic(one, topics, start, now_ns) for one in scalable if one.name.startswith("topic://")]
+def segment_figures(
+    subscriptions: SubscriptionTracker, scalable: Iterable[ScalableTopicRecord], now_ns: int
+) -> list[dict[str, Any]]:
+    """Return scalable topics at a time in the capture, by name, without classic topics that clients looked up."""
+    topics = figures(subscriptions, now_ns)
+    start = subscriptions.capture.first_ns
+    listed = sorted((one for one in scalable if one.name.startswith("topic://")), key=lambda one: one.name)
+    return [_topic(one, topics, start, now_ns) for one in listed]
 
 
 def _topic(topic: ScalableTopicRecord, topics: dict[str, Any], start_ns: int, now_ns: int) -> dict[str, Any]:
