@@ -21,7 +21,7 @@ from typing import Any, Final
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 from pcli.codec.observe.tracking.statistics.broker_statistics import unseen_text
 from pcli.codec.observe.tracking.subscriptions.backlog import NO_CURSOR, doubt_of, shared_with_unidentified
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import QUIET_NS, can_receive, next_deliverable
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import QUIET_NS, next_deliverable, receivers
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import Remaining, remaining_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
@@ -201,7 +201,7 @@ def _unseen(topic: TopicState) -> str:
 
 def _is_silent(subscription: SubscriptionState, now_ns: int) -> bool:
     """Return whether a consumer could receive an entry that waits, but the broker has not delivered it."""
-    free = [one for one in subscription.attached if can_receive(one) and one.record.blocked.since_ns < 0]
+    free = [one for one in receivers(subscription) if one.record.blocked.since_ns < 0]
     if not free or now_ns - subscription.last_ns < QUIET_NS:
         return False
     return next_deliverable(subscription, now_ns) is not None

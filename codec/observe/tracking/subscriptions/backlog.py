@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive, next_deliverable
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import next_deliverable, receivers
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
 __all__ = ["NO_CURSOR", "backlog_of", "doubt_of", "entries_after_cursor", "shared_with_unidentified"]
@@ -61,10 +61,7 @@ def _left_ns(subscription: SubscriptionState) -> int:
 
 def _drained(subscription: SubscriptionState, now_ns: int) -> bool:
     """Return whether a consumer has permits but no entry is left for it."""
-    return (
-        any(can_receive(consumer) for consumer in subscription.attached)
-        and next_deliverable(subscription, now_ns) is None
-    )
+    return bool(receivers(subscription)) and next_deliverable(subscription, now_ns) is None
 
 
 def doubt_of(doubts: set[str]) -> str:

@@ -33,7 +33,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     seek,
     survived_close,
 )
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import KNOWN_LIMIT_NS, update_stalls
 from pcli.codec.observe.tracking.subscriptions.index_acks import ONE_ACK_PER_MESSAGE, count_unprocessed
 from pcli.codec.observe.tracking.subscriptions.message_counting import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
@@ -277,7 +277,8 @@ class ConsumerSessions:
             begin(subscription, time_ns, frame)
             subscription.since_ns, subscription.possibly_evicted = time_ns, subscription.topic.last
         check_close(subscription.topic)
-        update_stalls(subscription, time_ns)
+        if time_ns - subscription.last_ns > KNOWN_LIMIT_NS:
+            update_stalls(subscription, time_ns)
         subscription.attached.append(consumer)
         subscription.had_consumer = True
         subscription.last_ns = time_ns

@@ -42,6 +42,7 @@ __all__ = [
     "may_be_blocked",
     "next_deliverable",
     "permits_granted",
+    "receivers",
     "update_stalls",
 ]
 
@@ -91,7 +92,7 @@ def end_silence(
 
 def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
     """Update the stalls of a subscription at a time without a frame."""
-    consumers = [consumer for consumer in subscription.attached if can_receive(consumer)]
+    consumers = receivers(subscription)
     if not consumers:
         return
     if (
@@ -139,7 +140,7 @@ def _wait_for_transaction(subscription: SubscriptionState, now_ns: int) -> None:
     if behind is None:
         return
     first = topic.lifecycles.get(barrier)
-    for consumer in filter(can_receive, subscription.attached):
+    for consumer in receivers(subscription):
         record = consumer.record
         since = max(_available_since(subscription, behind), record.permits.able_ns, subscription.last_ns)
         if _is_for(subscription, record, behind) and now_ns - since > SILENCE_NS:
@@ -175,8 +176,8 @@ def may_be_blocked(consumer: AttachedConsumer, now_ns: int) -> None:
     ):
         return
     if _is_for(subscription, record, found[1]):
-        for one in subscription.attached:
-            if one.record.unacked and can_receive(one) and _is_for(subscription, one.record, found[1]):
+        for one in receivers(subscription):
+            if one.record.unacked and _is_for(subscription, one.record, found[1]):
                 _block(one.record)
 
 
@@ -249,6 +250,13 @@ def can_receive(consumer: AttachedConsumer) -> bool:
         return False
     better = (one.record for one in subscription.attached if one.record.priority < record.priority)
     return not any(one.permits.balance > 0 for one in better)
+
+
+def receivers(subscription: SubscriptionState) -> list[AttachedConsumer]:
+    """Return the attached consumers that can receive an entry, according to the capture."""
+    able = [one for one in subscription.attached if one.record.permits.balance > 0]
+    first = min((one.record.priority for one in able), default=0)
+    return [one for one in able if one.record.priority == first and one.record.active is not False]
 
 
 def next_deliverable(subscription: SubscriptionState, now_ns: int) -> tuple[Position, Lifecycle] | None:

@@ -28,6 +28,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts
@@ -402,8 +403,8 @@ def _alone(subscription: SubscriptionState, delivery: Delivery, left: int) -> bo
 
     The consumer that receives the entry may have sent its CLOSE_CONSUMER already.
     """
-    sessions = [delivery.consumer.session, *(consumer.record.session for consumer in subscription.attached)]
-    return all(one is not None and one.ready_frame > left for one in sessions)
+    records = chain((delivery.consumer,), (consumer.record for consumer in subscription.attached))
+    return all(one.session is not None and one.session.ready_frame > left for one in records)
 
 
 def _count_second(subscription: SubscriptionState, time_ns: int) -> None:

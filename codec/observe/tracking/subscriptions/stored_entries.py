@@ -16,7 +16,7 @@ from typing import Final
 
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import receivers
 from pcli.codec.observe.tracking.subscriptions.message_counting import known_by_receipt
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
@@ -93,7 +93,7 @@ def _has_permits(topic: TopicState, subscription: SubscriptionState, lifecycle: 
 
     A MESSAGE may follow the receipts of later messages, so earlier messages without a delivery also use permits.
     """
-    permits = sum(one.record.permits.balance for one in subscription.attached if can_receive(one))
+    permits = sum(one.record.permits.balance for one in receivers(subscription))
     name = subscription.record.name
     for earlier in islice(reversed(topic.unpositioned.values()), 1, _MAX_UNDELIVERED):
         if permits <= 0 or name in earlier.deliveries or earlier.receipt_ns < lifecycle.receipt_ns - _DISPATCH_NS:
