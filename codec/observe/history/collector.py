@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from pcli.codec.bounded_dict import BoundedDict
@@ -28,6 +29,7 @@ from pcli.codec.observe.history.object_names import (
     subscription_name,
 )
 from pcli.codec.observe.history.producer_history import ProducerHistory
+from pcli.codec.observe.history.scalable_topic_history import ControlledConsumerHistory, ScalableTopicHistory
 from pcli.codec.observe.history.subscription_history import SubscriptionHistory
 from pcli.codec.observe.history.topic_history import TopicHistory
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
@@ -35,6 +37,7 @@ from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, is_system
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+from pcli.codec.observe.tracking.records.scalable_records import ControlledConsumerRecord
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME
@@ -189,11 +192,27 @@ class HistoryCollector:
         for _, history in self._candidates.values():
             history.settle(time_ns)
 
+    def _add_scalable_topics(self) -> None:
+        """Add scalable topics, and consumers that are registered with their controllers."""
+        for topic in self.tracker.scalable_topics.topics.values():
+            if topic.layout is None and not topic.consumers:
+                continue  # only its segments are known, or a classic topic
+            rank = self._wanted.topic(topic.name)
+            self._add(("scalable", topic.name), rank, partial(ScalableTopicHistory, topic))
+            consumers: dict[tuple[str, str], list[ControlledConsumerRecord]] = {}
+            for one in topic.consumers:
+                consumers.setdefault((one.subscription, one.name), []).append(one)
+            for (subscription, name), records in consumers.items():
+                rank = self._wanted.consumer(topic.name, subscription, name, records[-1].stream, records[-1].id)
+                key = ("registered", topic.name, subscription, name)
+                self._add(key, rank, partial(ControlledConsumerHistory, records))
+
     def found(self) -> list[ObjectHistory]:
         """Return the histories of the objects whose names have the highest rank.
 
         A topic that only requests name, such as a partitioned topic, is returned only if there is no other object.
         """
+        self._add_scalable_topics()
         known = [one for one in self._candidates.values() if one[1].opened] or list(self._candidates.values())
         best = max((rank for rank, _ in known), default=0)
         return [history for rank, history in known if rank == best]
@@ -210,3 +229,7 @@ def known_names(tracker: Tracker) -> Iterator[str]:
             yield from (record.name, consumer_name(record.topic, record.subscription_name, record.name))
         elif group == "producer" and record.name and not record.system:
             yield from (record.name, producer_name(record.topic, record.name))
+        elif group == "scalable_topic":
+            yield record.name
+            for consumer in record.consumers:
+                yield from (consumer.name, consumer_name(record.name, consumer.subscription, consumer.name))

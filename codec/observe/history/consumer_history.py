@@ -207,7 +207,7 @@ class ConsumerHistory(ObjectHistory):
             return
         unsubscribed = session.end == "closed" and record.subscription is not None and record.subscription.gone
         text = "The client removed the subscription" if unsubscribed and record.durable else end_text(session)
-        self.log.add(Event(end_kind(session), time_ns, frame, f"{text}{left}.", size=held))
+        self.log.add(Event(end_kind(session.end), time_ns, frame, f"{text}{left}.", size=held))
 
     def _left(self, held: int, ended_ns: int) -> str:
         """Return what the consumer had when its session ended, as a clause."""

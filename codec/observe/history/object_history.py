@@ -124,10 +124,10 @@ def period_event(kind: str, period: Period, text: str, variety: str = "") -> Eve
     return Event(kind, *since, text, *until, period.lasted_ns, variety)
 
 
-def end_kind(session: Session) -> str:
-    """Return the kind of the event that ends a session."""
+def end_kind(end: str) -> str:
+    """Return the kind of the event that ends a session in this way, a key of ENDS."""
     return {"closed": "closed", "replaced": "closed", "broker": "closed by broker", "refused": "refused"}.get(
-        session.end, "lost"
+        end, "lost"
     )
 
 

@@ -184,7 +184,9 @@ class ProducerHistory(ObjectHistory):
         fenced = self._fencing(time_ns, LONG_NS) if by_broker else ""
         open_sends = self._unreceipted.added()
         left = f"; {count_of(open_sends, 'SEND')} had no receipt" if open_sends else ""
-        self.log.add(Event(end_kind(session), time_ns, frame, f"{end_text(session)}{fenced}{left}.", size=open_sends))
+        self.log.add(
+            Event(end_kind(session.end), time_ns, frame, f"{end_text(session)}{fenced}{left}.", size=open_sends)
+        )
 
     def _add_refusal(self, session: Session) -> None:
         error, seen = list(self.record.refused.items())[-1]
