@@ -24,8 +24,8 @@ from pcli.codec.observe.rules.finding_text import at, count_of, span
 from pcli.codec.observe.rules.producer_text import about_producer
 from pcli.codec.observe.rules.producer_waiting import fenced_by
 from pcli.codec.observe.text_format import latency_text, printable
-from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
-from pcli.codec.observe.tracking.records.client_records import Session
+from pcli.codec.observe.tracking.producers.producer_session import NOTABLE_NS, ProducerSession
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
 from pcli.codec.wire.frame import SEND
 
 __all__ = ["ProducerHistory"]
@@ -42,6 +42,8 @@ class ProducerHistory(ObjectHistory):
     def __init__(self, producer: ProducerSession, log: Log) -> None:
         super().__init__(log)
         self.record = producer.record
+        self._producer = producer
+        """The session that was current at the last frame."""
         self._session: Session | None = None
         self._attempt: Session | None = None
         """A session that was requested while another session of the same name was open."""
@@ -89,8 +91,11 @@ class ProducerHistory(ObjectHistory):
         if stream.number not in self._streams and len(self._streams) < _MANY:
             self._streams[stream.number] = (stream.client[0], stream.server)
         producer = facts.peer.record if facts.peer is not None else None
-        if isinstance(producer, ProducerSession) and producer.session is not self.record.session:
-            self._attempt = producer.session
+        if isinstance(producer, ProducerSession):
+            if producer.session is self.record.session:
+                self._producer = producer
+            else:
+                self._attempt = producer.session
         self._update(frame.time_ns, frame.number)
         if frame.type == SEND and not self._sent:
             self._sent = True
@@ -195,10 +200,10 @@ class ProducerHistory(ObjectHistory):
 
     def finish(self, now_ns: int) -> State:
         """Complete the history, and return the state at a time."""
-        record = self.record
         self._update(now_ns, 0)
         self._resent.finish()
         self._refused_sends.finish()
+        record = self._producer.record_now()
         session = record.session
         waits = record.waiting.since_ns
         attached = session is not None and session.end in ("", "silence") and session.ready_ns >= 0
@@ -206,31 +211,14 @@ class ProducerHistory(ObjectHistory):
             text = f"Has waited for exclusive access since then, for {span(now_ns - waits)}{self._fencing(waits)}."
             self.log.add(Event("waiting", waits, record.waiting.since_frame, text, size=now_ns - waits))
         stuck = record.no_receipt.since_ns
-        if stuck >= 0:
+        if 0 <= stuck <= now_ns - NOTABLE_NS:
             text = f"Has received no receipt since then, for {span(now_ns - stuck)}."
             self.log.add(Event("no receipt", stuck, record.no_receipt.since_frame, text, size=now_ns - stuck))
         figures = {
             "attached": attached, "sessions": record.sessions, "sent": record.sent, "receipts": record.receipts,
             "open_sends": record.open_sends, "lost": record.lost.count, "resent": record.resent.count,
         }  # fmt: skip
-        return State(self._state_text(attached=attached), figures)
-
-    def _state_text(self, *, attached: bool) -> str:
-        record = self.record
-        words = [f"sent {count_of(record.sent, 'message')}" if record.sent else "sent no message"]
-        if record.sent_entries:
-            words.append(f"received {count_of(record.receipts, 'receipt')} for {count_of(record.sent_entries, 'SEND')}")
-        if record.open_sends:
-            words.append(f"{record.open_sends} of them are open since {at(record.oldest_open_frame)}")
-        if record.lost.count:
-            words.append(f"{count_of(record.lost.count, 'SEND')} have no response and were not resent")
-        if record.waiting.since_ns >= 0:
-            state = "Waits for exclusive access"
-        elif attached:
-            state = "Attached"
-        else:
-            state = "Not attached"
-        return f"{state}. It {', '.join(words)}."
+        return State(_state_text(record, attached=attached), figures)
 
     def complete(self) -> None:
         """Add the messages that were lost."""
@@ -263,3 +251,22 @@ def _resent(_: str, count: int, until: int) -> tuple[str, str]:
 def _refused_send(error: str, count: int, until: int) -> tuple[str, str]:
     ended = f", until {at(until)}" if until else ""
     return "send error", f"The broker refused {count_of(count, 'SEND')} with {printable(error)}{ended}."
+
+
+def _state_text(record: ProducerRecord, *, attached: bool) -> str:
+    """Return the state of a producer with its figures."""
+    words = [f"sent {count_of(record.sent, 'message')}" if record.sent else "sent no message"]
+    if record.sent_entries:
+        words.append(f"received {count_of(record.receipts, 'receipt')} for {count_of(record.sent_entries, 'SEND')}")
+    if record.open_sends:
+        are = "is" if record.open_sends == 1 else "are"
+        words.append(f"{record.open_sends} of them {are} open since {at(record.oldest_open_frame)}")
+    if record.lost.count:
+        words.append(f"{count_of(record.lost.count, 'SEND')} have no response and were not resent")
+    if record.waiting.since_ns >= 0:
+        state = "Waits for exclusive access"
+    elif attached:
+        state = "Attached"
+    else:
+        state = "Not attached"
+    return f"{state}. It {', '.join(words)}."

@@ -81,6 +81,13 @@ def test_a_producer_that_another_producer_fenced(why, captures):
     assert any("producer fencing fenced it" in text for text in texts(found, "lost"))
 
 
+def test_a_producer_with_an_open_send(pcli, captures):
+    result = pcli("why", "single", "-r", captures / "python/36b-ends-mid-record.pcap", "-T", "json")
+    state = json.loads(result.out)["state"]
+    assert state["open_sends"] == 1
+    assert state["text"].endswith("received 45 receipts for 46 SENDs, 1 of them is open since frame 283.")
+
+
 def test_a_refused_producer_with_the_name_of_an_open_producer(why):
     found = why("taken", "java/refusals.pcap", "--kind", "producer")
     assert [event["kind"] for event in found["history"]] == ["opened", "first message", "refused", "closed"]
