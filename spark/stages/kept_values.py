@@ -30,6 +30,7 @@ from pcli.codec.observe.tracking.connections.connection_tracker import Connectio
 from pcli.codec.observe.tracking.producers.producer_commands import ProducerCommands
 from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.producers.receipts import Receipts
+from pcli.codec.observe.tracking.scalable.scalable_topic_tracker import ScalableTopicTracker
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
 from pcli.codec.observe.tracking.subscriptions.consumer_sessions import ConsumerSessions
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
@@ -62,6 +63,7 @@ _MODULES: Final = frozenset({
     "pcli.codec.capture.tls.record_cipher", "pcli.codec.capture.tls.session", "pcli.codec.capture.unread_packets",
     "pcli.codec.observe.diagnosis", "pcli.codec.observe.observer",
     "pcli.codec.observe.observer_state", "pcli.codec.observe.rules.finding",
+    "pcli.codec.scalable.layout", "pcli.codec.scalable.segment_name",
     "pcli.spark.columnar.observation.finding_table",
     "pcli.spark.columnar.observation.host_history", "pcli.spark.columnar.observation.observe_group",
     "pcli.spark.columnar.observation.recording_context",
@@ -87,6 +89,10 @@ _METHODS: Final[dict[type, tuple[str, ...]]] = {
     ProducerCommands: ("close", "error", "producer", "producer_success", "success"),
     ProducerTracker: ("_send",),
     Receipts: ("error", "receipt"),
+    ScalableTopicTracker: (
+        "_assignment_update", "_close", "_lookup", "_response", "_subscribe", "_subscribe_response", "_unsubscribe",
+        "_update",
+    ),
     SubscriptionTracker: (
         "_ack", "_close_producer", "_flow", "_message", "_on_producer", "_producer", "_redeliver", "_send",
     ),
