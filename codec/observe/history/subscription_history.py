@@ -26,6 +26,7 @@ from pcli.codec.observe.rules.finding import Finding
 from pcli.codec.observe.rules.finding_text import about_subscription, count_of, span
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.statistics.broker_statistics import topic_figures
+from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.wire.commands import BY_NAME
 
@@ -153,7 +154,8 @@ class SubscriptionHistory(ObjectHistory):
         elif self._empty_since is None and self._consumers:
             last = max(self._consumers.values(), key=lambda one: one.record.last_ns).record
             ended = last.session.ended_frame if last.session is not None else frame
-            self._empty_since = (min(time_ns, last.last_ns or time_ns), ended or frame, self.record.backlog)
+            backlog, _ = backlog_of(self._state, time_ns)
+            self._empty_since = (min(time_ns, last.last_ns or time_ns), ended or frame, backlog)
 
     def _add_empty(self, period: Period, backlog: int | None) -> None:
         if period.lasted_ns >= LONG_NS and not self.record.gone:

@@ -88,6 +88,11 @@ def test_a_producer_with_an_open_send(pcli, captures):
     assert state["text"].endswith("received 45 receipts for 46 SENDs, 1 of them is open since frame 283.")
 
 
+def test_a_time_without_a_consumer_has_a_backlog(why):
+    [text] = texts(why("s", "flex/04-reconnect.pcapng", "--kind", "subscription"), "no consumer")
+    assert text == "No consumer was attached for 1.3 s, until frame 107, with a backlog of 3 entries."
+
+
 def test_a_refused_producer_with_the_name_of_an_open_producer(why):
     found = why("taken", "java/refusals.pcap", "--kind", "producer")
     assert [event["kind"] for event in found["history"]] == ["opened", "first message", "refused", "closed"]
