@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import cramjam
-
 from pcli.codec.capture.chunk_stream import ChunkStream, StreamEndedError
 from pcli.codec.errors import CaptureError
 
@@ -76,6 +74,8 @@ def _legacy(source: ChunkStream) -> Iterator[bytes]:
 
 def _block(packed: bytes, largest: int, history: bytes, position: int) -> bytes:
     """Decompress a block. ``position`` is the offset after it in the file."""
+    import cramjam  # imported late: few captures are compressed, and the library takes 2 MB
+
     prefix = _as_sequence(history) if len(history) >= 4 else b""
     before = len(history) + 4 if prefix else 0
     whole = bytearray(before + largest)

@@ -16,10 +16,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from pcli.codec.observe.observer_state import ObservedFrame
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["KEY_FIELDS", "Reader", "id_of", "id_readers", "number_reader"]
 

@@ -27,10 +27,10 @@ from pcli.codec.observe.system_topics import (
     is_system_subscription,
     is_system_topic,
 )
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.scalable.layout import Layout
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["EndedPeers", "answer", "apply_command", "put_peer", "request_of"]

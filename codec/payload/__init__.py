@@ -6,7 +6,7 @@
 - ``chunks``           assembly of large messages from the chunks in several frames
 - ``encryption``       decryption of payloads with given private keys
 - ``schemas``          decoding of values with the schemas in the capture, with ``primitives``, ``json_text``, ``avro``
-                       and ``protobuf_native``; ``texts`` converts strings with invalid UTF-8
+                       and ``protobuf_native``
 """
 
 from pcli.codec.payload.batch import join_batch, split_batch

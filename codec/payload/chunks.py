@@ -19,9 +19,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["MAX_CHUNK_BYTES", "MAX_PENDING", "ChunkJoiner", "Joined", "chunk_problems", "is_chunk"]
 

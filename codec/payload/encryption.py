@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.errors import LocalError
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.texts import as_text
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey

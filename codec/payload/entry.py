@@ -21,9 +21,9 @@ from pcli.codec.payload.batch import MAX_BATCH, BatchMessage, split_batch
 from pcli.codec.payload.chunks import ChunkJoiner, is_chunk
 from pcli.codec.payload.compression import MAX_UNCOMPRESSED, compression_kind, decompress
 from pcli.codec.payload.encryption import PrivateKeys, is_encrypted
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.texts import as_text
 
 if TYPE_CHECKING:
     from pcli.codec.payload.schemas import Decoder

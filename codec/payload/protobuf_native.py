@@ -20,8 +20,8 @@ from google.protobuf.message import DecodeError, Message
 
 from pcli.codec.payload.json_text import parse_json
 from pcli.codec.payload.primitives import moment_text, number
-from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.texts import as_text
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor

@@ -22,9 +22,9 @@ from pcli.codec.payload.entry import Message
 from pcli.codec.payload.json_text import parse_json
 from pcli.codec.payload.primitives import PRIMITIVES, decode_primitive
 from pcli.codec.payload.protobuf_native import decode_native, parse_native
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import split_partition
 
 __all__ = ["Decoder", "SchemaBook", "decode"]

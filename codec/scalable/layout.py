@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.scalable.segment_name import HASHES, SegmentName
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["Change", "Layout", "Segment", "changes", "contradictions"]
 

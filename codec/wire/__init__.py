@@ -2,7 +2,8 @@
 
 Start with ``frame`` (one frame and its parts), ``reader`` (chunks of bytes to frames), ``build`` (messages to frames)
 and ``commands`` (the table of commands). ``hot`` reads and writes the five most frequent commands without protobuf,
-``lossless`` converts between a frame and JSON, and ``hextext`` and ``assignments`` parse typed input.
+``lossless`` converts between a frame and JSON, ``hextext`` and ``assignments`` parse typed input, and ``texts``
+converts strings with invalid UTF-8.
 """
 
 from pcli.codec.wire.assignments import pull_assignments

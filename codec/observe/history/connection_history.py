@@ -13,8 +13,8 @@ from pcli.codec.observe.rules.finding_text import at, count_of, span
 from pcli.codec.observe.text_format import latency_text, printable, short_topic
 from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
 from pcli.codec.observe.tracking.records.connection_records import ENDS, ConnectionRecord
-from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME, name_of
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["ConnectionHistory"]
 

@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 
 from pcli.codec.observe.redaction.free_text import redact_text, redact_version
 from pcli.codec.observe.redaction.name_pseudonyms import Names
-from pcli.codec.payload.texts import as_text
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["FIELDS", "redact_message"]
 

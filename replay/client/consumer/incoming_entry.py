@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from google.protobuf.message import DecodeError
 
 from pcli.codec.payload.entry import Message
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
+from pcli.codec.wire.texts import as_text
 from pcli.replay.client.message_ids import AckSet, ClientMessageId
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.connections.connection_state import NO_LIMIT, ConnectionState
 from pcli.codec.observe.tracking.connections.frame_checks import deprecated
-from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import FRAME_OVERHEAD
+from pcli.codec.wire.texts import as_text
 
 __all__ = [
     "PATIENCE_NS",

@@ -35,8 +35,8 @@ from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import Stream
 from pcli.codec.observe.observer_state import Facts, ObservedFrame
 from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, ConnectionRecord
-from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["Leg", "RepeatDetector", "RepeatedConnections", "may_be_copies", "possible_copies"]
 
@@ -61,19 +61,21 @@ _PLACES: Final = (1 << 32) // _CLOSE
 _Key = tuple[bool, bytes]
 """Sender and first bytes of a frame, with its length."""
 
-_FirstFrames = tuple["Leg", Stream, dict[_Key, int]]
-"""A connection, and the times of its first frames."""
+_New = tuple["Leg", Stream]
+"""A connection whose first frames are kept."""
 
 
 class Leg:
     """A connection that may repeat another."""
 
-    __slots__ = ("after_connect", "is_new", "record", "repeats")
+    __slots__ = ("after_connect", "first_frames", "is_new", "record", "repeats")
 
     def __init__(self, record: ConnectionRecord) -> None:
         self.record = record
         self.is_new = True
         """Whether the frames of the connection are compared with those of new connections."""
+        self.first_frames: dict[_Key, int] = {}
+        """The times of the first frames."""
         self.after_connect = False
         """Whether the frames since CONNECT are compared with those of a proxied connection."""
         self.repeats = False
@@ -92,11 +94,14 @@ class RepeatedConnections:
         original = self._translated.begin(leg, cast(Stream, frame.stream), frame)
         if original is not None:
             leg.repeats = leg.record.translated = True
+            leg.is_new = False
             _pair_legs(original.record, leg.record)
 
     def add(self, leg: Leg, frame: ObservedFrame) -> None:
         """Process a frame of a leg with ``is_new``."""
-        leg.is_new = self._translated.add(frame)
+        leg.first_frames.setdefault((frame.from_client, frame.data[:_HEAD]), frame.time_ns)
+        if len(leg.first_frames) >= _MAX_FRAMES:
+            leg.is_new = False
 
     def connect(self, leg: Leg, facts: Facts) -> None:
         """Process a CONNECT whose values are in the record."""
@@ -162,48 +167,38 @@ class _TranslatedConnections:
     """A detector of connections that repeat another connection."""
 
     def __init__(self) -> None:
-        self._first_frames: OrderedDict[int, _FirstFrames] = OrderedDict()
-        """The last new connections by number: the times of their first frames."""
-        self._exact: dict[int, _FirstFrames] = {}
+        self._new: OrderedDict[int, _New] = OrderedDict()
+        """The last new connections by number."""
+        self._exact: dict[int, _New] = {}
         """The last of them with each sequence number of the client, if the capture contains its SYN."""
-        self._close: dict[int, _FirstFrames] = {}
+        self._close: dict[int, _New] = {}
         """The others, by number."""
 
     def begin(self, leg: Leg, stream: Stream, frame: ObservedFrame) -> Leg | None:
         """Process the first frame of a connection. Return the connection that it repeats, or None."""
-        key, base = _key(frame), stream.bases[0]
+        key, base = (frame.from_client, frame.data[:_HEAD]), stream.bases[0]
         exact = base >= 0 and not stream.midstream
-        near = (self._exact.get(base), *self._close.values()) if exact else self._first_frames.values()
+        near = (self._exact.get(base), *self._close.values()) if exact else self._new.values()
         for known in filter(None, reversed(tuple(near))):
-            other, its_stream, frames = known
+            other, its_stream = known
+            frames = other.first_frames
             time_ns = frames.get(key, -PATIENCE_NS)
             if len(frames) <= _MISALIGNED and its_stream.midstream and stream.midstream and -1 not in stream.bases:
                 time_ns = max(time_ns, other.record.first_ns)
             if frame.time_ns - time_ns <= PATIENCE_NS and may_be_copies(its_stream, stream):
                 return other
-        new = self._first_frames[stream.number] = leg, stream, {}
+        new = self._new[stream.number] = leg, stream
         if exact:
             self._exact[base] = new
         else:
             self._close[stream.number] = new
-        if len(self._first_frames) > _MAX_CONNECTIONS:
-            number, oldest = self._first_frames.popitem(last=False)
+        if len(self._new) > _MAX_CONNECTIONS:
+            number, oldest = self._new.popitem(last=False)
+            oldest[0].is_new, oldest[0].first_frames = False, {}
             self._close.pop(number, None)
             if self._exact.get(oldest[1].bases[0]) is oldest:
                 del self._exact[oldest[1].bases[0]]
         return None
-
-    def add(self, frame: ObservedFrame) -> bool:
-        """Process a frame of a connection that repeats no other. Return whether its next frames are needed."""
-        found = self._first_frames.get(frame.stream.number)
-        if found is None:
-            return False
-        found[2].setdefault(_key(frame), frame.time_ns)
-        return len(found[2]) < _MAX_FRAMES
-
-
-def _key(frame: ObservedFrame) -> _Key:
-    return frame.from_client, frame.data[:_HEAD]
 
 
 def may_be_copies(one: Stream, other: Stream) -> bool:

@@ -15,7 +15,7 @@ from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-from pcli.codec.payload.texts import as_text
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["TopicListWatchers"]
 

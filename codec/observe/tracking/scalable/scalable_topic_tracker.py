@@ -37,11 +37,11 @@ from pcli.codec.observe.tracking.records.scalable_records import (
     SegmentRecord,
     UnattendedSegment,
 )
-from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.scalable.layout import Layout, changes, contradictions
 from pcli.codec.scalable.segment_name import SegmentName
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["MAX_ASSIGNMENTS", "MAX_CHANGES", "MAX_CONSUMERS", "MAX_HAND_OVERS", "MAX_SESSIONS", "ScalableTopicTracker"]

@@ -41,10 +41,10 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, T
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed, remaining_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Removed
-from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import position
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["ConsumerSessions"]
 

@@ -39,8 +39,8 @@ from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.observe.tracking.subscriptions.transaction_end import TransactionEnd
-from pcli.codec.payload.texts import as_text
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.texts import as_text
 
 __all__ = ["SubscriptionTracker"]
 

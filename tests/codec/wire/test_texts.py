@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.payload.texts import as_text
+from pcli.codec.wire.texts import as_text
 
 
 @given(st.text())
