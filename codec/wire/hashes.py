@@ -15,7 +15,6 @@ from pcli.codec.errors import LocalError
 __all__ = [
     "CONSISTENT_RANGE",
     "SLOTS",
-    "consistent_hash",
     "java_string_hash",
     "murmur3_31",
     "murmur3_32",
@@ -43,9 +42,9 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-def murmur3_32(data: bytes, seed: int = 0) -> int:
-    """Return the MurmurHash3_x86_32 of data as an unsigned 32-bit number."""
-    value = seed
+def murmur3_32(data: bytes) -> int:
+    """Return the MurmurHash3_x86_32 of data, with seed 0, as an unsigned 32-bit number."""
+    value = 0
     whole = len(data) & ~3
     for index in range(0, whole, 4):
         value ^= _mix_block(int.from_bytes(data[index : index + 4], "little"))
@@ -89,11 +88,6 @@ def slot_of(key_hash: int, slots: int = SLOTS) -> int:
 def sticky_hash(key: bytes, slots: int = SLOTS) -> int:
     """Return the slot of a key."""
     return slot_of(murmur3_31(key), slots)
-
-
-def consistent_hash(key: bytes) -> int:
-    """Return the point of a key on the consistent-hashing ring, 1..65535."""
-    return murmur3_31(key) % CONSISTENT_RANGE + 1
 
 
 def partition_of(key: str, partitions: int, *, murmur: bool = False) -> int:

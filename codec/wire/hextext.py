@@ -22,9 +22,7 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["FORMS", "pull_bytes"]
-
-FORMS: Final = ("auto", "binary", "dump", "escapes", "hex", "base64")
+__all__ = ["pull_bytes"]
 
 _TEXT: Final = bytes([9, 10, 13, *range(32, 127)])
 _OFFSET: Final = re.compile(

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from google.protobuf.message import Message
+from google.protobuf.message import EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from pcli.codec.capture.command_start_patterns import TAGS
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values, nine_decimals
 from pcli.codec.observe.fields.field import Field, Getter, enum_words
 from pcli.codec.observe.fields.id_readers import MEANINGS, id_reader
@@ -84,7 +85,7 @@ def _is_clean(facts: Facts) -> bool:
     """Whether a frame certainly has no problem; False if uncertain."""
     frame = facts.frame
     row = COMMANDS.get(frame.type)
-    if row is None or frame.capture_problems or frame.parts.problems or not _is_complete(frame):
+    if row is None or frame.capture_problems or not _is_complete(frame):
         return False
     if not (row.client_may_send if frame.from_client else row.broker_may_send):
         return False
@@ -93,13 +94,22 @@ def _is_clean(facts: Facts) -> bool:
     values, entry = facts.metadata, facts.entry
     if not values.keys() >= _REQUIRED or "pulsar.metadata.encryption_keys" in values:
         return False
-    if not all(one.keys() == _PROPERTY for one in values.get("pulsar.metadata.properties", ())):
+    properties = values.get("pulsar.metadata.properties")
+    if properties and not all(one.keys() == _PROPERTY for one in properties):
         return False
-    plain = _is_plain(values) and _is_plain(entry)
+    plain = _is_plain(values) and (not entry or _is_plain(entry))
     return (plain or not any(_strange(facts))) and not facts.broken and frame.checksum != "bad"
 
 
-_FLOW: Final = BY_NAME["FLOW"].number
+_BODIES: Final = {row.number: pb.BaseCommand.DESCRIPTOR.fields_by_name[row.field] for row in BY_NAME.values()}
+_HEADS: Final = {number: b"\x08" + bytes([number]) + tag for number, tag in TAGS.items()}
+"""The first bytes of each command: the type, and the tag of the body."""
+_FLAT: Final = {
+    number: any(field.type == field.TYPE_STRING for field in body.message_type.fields)
+    for number, body in _BODIES.items()
+    if not any(field.is_repeated or field.message_type is not None for field in body.message_type.fields)
+}
+"""The commands without repeated fields and nested messages, and whether they contain strings."""
 _WITH_ONE_ID: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, MESSAGE))
 """Frequent commands whose only nested message is the message id."""
 
@@ -107,15 +117,23 @@ _WITH_ONE_ID: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, MESSAGE))
 def _is_complete(frame: ObservedFrame) -> bool:
     """Whether a command has its required fields, no unknown fields, and no invalid strings."""
     data, command, number = frame.data, frame.command, frame.type
-    if not command.IsInitialized() or not command.HasField(COMMANDS[number].field):  # type: ignore[arg-type]
+    # The parts contain also the errors of the command, which was parsed here.
+    if frame.parts.problems or not command.HasField(COMMANDS[number].field):  # type: ignore[arg-type]
+        return False
+    try:
+        command.SerializeToString()  # checks the required fields in half the time of IsInitialized
+    except EncodeError:
         return False
     # the usual layout: the type and a body of less than 128 bytes
-    if number < 16 and data[10] == number << 3 | 2 and data[11] == frame.parts.command_end - 12:
+    head = _HEADS[number]
+    size = 8 + len(head)
+    if data.startswith(head, 8) and data[size] == frame.parts.command_end - size - 1:
         body = frame.body
-        if number == _FLOW:
+        if number in _FLAT and (not _FLAT[number] or data.isascii()):
             return not len(UnknownFieldSet(body))
         if number in _WITH_ONE_ID and not body.message_id.HasField("first_chunk_message_id"):
             return not len(UnknownFieldSet(body)) and not len(UnknownFieldSet(body.message_id))
+        return _is_known(body)
     return _is_known(command)
 
 

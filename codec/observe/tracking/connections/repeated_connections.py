@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
+from zlib import crc32
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import Stream
@@ -58,9 +59,6 @@ _CLOSE: Final = 1 << 18
 
 _PLACES: Final = (1 << 32) // _CLOSE
 
-_Key = tuple[bool, bytes]
-"""Sender and first bytes of a frame, with its length."""
-
 _New = tuple["Leg", Stream]
 """A connection whose first frames are kept."""
 
@@ -74,8 +72,8 @@ class Leg:
         self.record = record
         self.is_new = True
         """Whether the frames of the connection are compared with those of new connections."""
-        self.first_frames: dict[_Key, int] = {}
-        """The times of the first frames."""
+        self.first_frames: dict[int, int] = {}
+        """The times of the first frames, by the values of `_key`."""
         self.after_connect = False
         """Whether the frames since CONNECT are compared with those of a proxied connection."""
         self.repeats = False
@@ -99,7 +97,7 @@ class RepeatedConnections:
 
     def add(self, leg: Leg, frame: ObservedFrame) -> None:
         """Process a frame of a leg with ``is_new``."""
-        leg.first_frames.setdefault((frame.from_client, frame.data[:_HEAD]), frame.time_ns)
+        leg.first_frames.setdefault(_key(frame), frame.time_ns)
         if len(leg.first_frames) >= _MAX_FRAMES:
             leg.is_new = False
 
@@ -176,7 +174,7 @@ class _TranslatedConnections:
 
     def begin(self, leg: Leg, stream: Stream, frame: ObservedFrame) -> Leg | None:
         """Process the first frame of a connection. Return the connection that it repeats, or None."""
-        key, base = (frame.from_client, frame.data[:_HEAD]), stream.bases[0]
+        key, base = _key(frame), stream.bases[0]
         exact = base >= 0 and not stream.midstream
         near = (self._exact.get(base), *self._close.values()) if exact else self._new.values()
         for known in filter(None, reversed(tuple(near))):
@@ -199,6 +197,11 @@ class _TranslatedConnections:
             if self._exact.get(oldest[1].bases[0]) is oldest:
                 del self._exact[oldest[1].bases[0]]
         return None
+
+
+def _key(frame: ObservedFrame) -> int:
+    """Return a number for the sender and the first bytes of a frame; the bytes would take three times the memory."""
+    return crc32(frame.data[:_HEAD]) << 1 | frame.from_client
 
 
 def may_be_copies(one: Stream, other: Stream) -> bool:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pcli.codec.observe import all_fields, find_field, flatten, problems_of, show
-from pcli.codec.observe.fields.general_fields import _is_clean
+from pcli.codec.observe.fields.general_fields import _is_clean, _strange
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
 from pcli.codec.wire.commands import COMMANDS, name_of
@@ -255,6 +255,27 @@ def test_a_command_without_its_body_is_not_clean(conversation, number):
     data = frame_of(b"\x08" + push_varint(number))
     facts = conversation.say(data, b"", 0, from_client=COMMANDS[number].client_may_send)
     assert "required" in [one.kind for one in problems_of(facts)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pb.CommandError(request_id=3, error=pb.TopicNotFound, message="no"),
+        pb.CommandError(request_id=300, error=pb.TopicNotFound, message="nö"),
+        pb.CommandActiveConsumerChange(consumer_id=300, is_active=True),
+        pb.CommandSendReceipt(producer_id=1, sequence_id=300, message_id=pb.MessageIdData(ledgerId=5, entryId=600)),
+    ],
+)
+def test_changed_bytes_of_commands_do_not_pass_the_fast_check(conversation, body):
+    whole = conversation.broker(body).frame.data
+    clean = 0
+    for position in range(4, len(whole)):
+        for value in range(256):
+            facts = conversation.broker(whole[:position] + bytes([value]) + whole[position + 1 :])
+            if _is_clean(facts):
+                clean += 1
+                assert facts.frame.problems == list(_strange(facts)) == []
+    assert clean > 100
 
 
 @pytest.mark.parametrize("position", range(4, 60))
