@@ -101,13 +101,13 @@ def _is_clean(facts: Facts) -> bool:
     return (plain or not any(_strange(facts))) and not facts.broken and frame.checksum != "bad"
 
 
-_BODIES: Final = {row.number: pb.BaseCommand.DESCRIPTOR.fields_by_name[row.field] for row in BY_NAME.values()}
+_BODIES: Final = {row.number: getattr(pb.BaseCommand(), row.field).DESCRIPTOR.fields for row in BY_NAME.values()}
 _HEADS: Final = {number: b"\x08" + bytes([number]) + tag for number, tag in TAGS.items()}
 """The first bytes of each command: the type, and the tag of the body."""
 _FLAT: Final = {
-    number: any(field.type == field.TYPE_STRING for field in body.message_type.fields)
-    for number, body in _BODIES.items()
-    if not any(field.is_repeated or field.message_type is not None for field in body.message_type.fields)
+    number: any(field.type == field.TYPE_STRING for field in fields)
+    for number, fields in _BODIES.items()
+    if not any(field.is_repeated or field.message_type is not None for field in fields)
 }
 """The commands without repeated fields and nested messages, and whether they contain strings."""
 _WITH_ONE_ID: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, MESSAGE))
