@@ -72,10 +72,6 @@ _NEVER_ANSWERED: Final = Cause(
     "A delivery of the messages, or a capture on the broker's host.",
 )
 
-_SEALED: Final = (
-    " The segment was sealed at that time; a V5 client sends such messages again, as messages of the new segments."
-)
-
 
 @rule(
     "producer",
@@ -88,6 +84,7 @@ _SEALED: Final = (
         "session",
         "waiting",
         "topic_record.segment",
+        "sent_on_child",
         *FENCING,
     ),
     title="a producer whose PRODUCER or SENDs the broker does not answer",
@@ -192,13 +189,12 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return  # the broker stores no message of a fenced producer: see producer-waiting
     loss = loss_of(moment, session.stream, lost.frames[0] if lost.frames else 0)
     cause, delivered = loss or (_NEVER_ANSWERED, "")
-    sealed = session.end == "broker" and sealed_segment(producer, session.ended_ns) is not None
-    if sealed:
-        cause, delivered = Cause("broker", "likely", _NEVER_ANSWERED.alternatives), _SEALED
+    if producer.sent_on_child.count >= lost.count and sealed_segment(producer, session.ended_ns) is not None:
+        return  # the messages were sent again to other segments: see producer-refused
     # The client may be about to reconnect when the capture ends.
     settled = moment.now_ns - session.ended_ns >= moment.value(_DURATION) or session.end == "closed"
     yield Finding(
-        "note" if sealed else "warning",
+        "warning",
         "likely" if settled else "possible",
         cause,
         producer_subject(producer),

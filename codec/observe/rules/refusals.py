@@ -10,6 +10,7 @@ from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
     consumer_subject,
+    count_of,
     error_message,
     frames_text,
     times,
@@ -138,7 +139,7 @@ def _advice(error: str, message: str) -> str:
 
 @rule(
     "producer",
-    facts=("refused", "send_errors", "resent", "lost", "session.ready_ns", "topic_record.segment"),
+    facts=("refused", "send_errors", "resent", "lost", "session.ready_ns", "topic_record.segment", "sent_on_child"),
     title="a PRODUCER or SEND to which the broker responded with an error",
     issue="apache/pulsar-client-go#638",
     because_of=("broker-unavailable", "producer-waiting", "wrong-crc"),
@@ -181,7 +182,7 @@ hold the backlog. If a message is too large, use chunking, or raise the topic's 
 )
 def _producer_refused(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for each error except schema errors."""
-    resent, subject = producer.resent, producer_subject(producer)
+    resent, moved, subject = producer.resent, producer.sent_on_child, producer_subject(producer)
     for send, errors in (("", producer.refused), ("send-", producer.send_errors)):
         for error, seen in errors.items():
             if error == "IncompatibleSchema":
@@ -198,6 +199,11 @@ def _producer_refused(producer: ProducerRecord, moment: Moment) -> Iterator[Find
             terminated = error == "TopicTerminatedError" and producer.topic.startswith("segment://")
             if terminated or (error == "PersistenceError" and sealed_segment(producer, seen.first_ns)):
                 resolved = "The segment was split or merged, and the client continues with the new segments."
+                if moved.count:
+                    what_again = f"sent {count_of(moved.count, 'message')} without a receipt again"
+                    resolved = (
+                        f"The segment was split or merged, and the client {what_again} ({frames_text(moved.frames)})."
+                    )
                 cause, advice = Cause("broker"), "Nothing."
             about, why = f"{about_producer(producer)} {what}", f"with {error}"
             yield _refusal(subject, about, seen, why, resolved, missing, cause, advice, send + error)

@@ -19,6 +19,7 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.producers.producer_commands import ProducerCommands
 from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
 from pcli.codec.observe.tracking.producers.receipts import Receipts
+from pcli.codec.observe.tracking.producers.segment_resends import SegmentResends
 from pcli.codec.observe.tracking.producers.sends import Sends
 from pcli.codec.observe.tracking.transactions import Transactions
 from pcli.codec.wire.commands import BY_NAME
@@ -47,16 +48,17 @@ class ProducerTracker:
         self._registry = registry = ProducerRegistry(subscriptions, on_done, on_end=on_end)
         self._commands = commands = ProducerCommands(registry)
         self._transactions = transactions = Transactions(subscriptions, on_done=on_done)
-        receipts = Receipts(registry)
+        self._receipts = receipts = Receipts(registry)
         self._sends = Sends(registry, receipts)
+        self._resends = SegmentResends()
         steps: dict[str, Callable[[Facts], object]] = {
             "SEND": self._send,
             "SEND_RECEIPT": receipts.receipt,
-            "SEND_ERROR": receipts.error,
+            "SEND_ERROR": self._send_error,
             "PRODUCER": commands.producer,
             "PRODUCER_SUCCESS": commands.producer_success,
             "ERROR": commands.error,
-            "CLOSE_PRODUCER": commands.close,
+            "CLOSE_PRODUCER": self._close,
             "SUCCESS": commands.success,
             "ACK": transactions.add_acks,
             "NEW_TXN": transactions.request,
@@ -95,6 +97,7 @@ class ProducerTracker:
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """End the sessions of a connection; ``end`` is a key of ENDS, and ``frame`` is the last frame."""
         self._commands.end(stream, end, time_ns, frame)
+        self._resends.end(stream)
         self._transactions.end(stream, time_ns)
 
     def finish(self, now_ns: int) -> None:
@@ -111,5 +114,17 @@ class ProducerTracker:
 
     def _send(self, facts: Facts) -> None:
         lifecycle = self._sends.see(facts)
-        if lifecycle is not None and lifecycle.txn is not None:
+        if lifecycle is None:
+            return
+        if lifecycle.txn is not None:
             self._transactions.sent(lifecycle, facts)
+        if lifecycle.topic is not None and lifecycle.topic.segment is not None:
+            self._resends.sent(facts, lifecycle)
+
+    def _send_error(self, facts: Facts) -> None:
+        self._receipts.error(facts)
+        self._resends.closed(facts)
+
+    def _close(self, facts: Facts) -> None:
+        self._resends.closed(facts)
+        self._commands.close(facts)

@@ -317,6 +317,11 @@ class ProducerRecord:
     """Name of the earlier producer; empty if there is none."""
     restart_end: tuple[str, int] = ("", 0)
     """How the session of the earlier producer ended: a key of ENDS, and its last frame."""
+    sent_on_child: Occurrences = field(default_factory=Occurrences)
+    """Messages without a receipt that the client sent again to another segment after this segment was sealed. The
+    frames are those of both SENDs. See segment_resends.py."""
+    stored_on_child: Occurrences = field(default_factory=Occurrences)
+    """Such messages whose first SEND was stored: the scalable topic contains them twice."""
     chunks_resent: Occurrences = field(default_factory=Occurrences)
     """Chunks (uuid, chunk_id) that were sent more than once."""
     clock_skew_ms: tuple[int, int, int] = (0, 0, 0)

@@ -1,0 +1,117 @@
+"""Messages that a V5 client sends again on the children of a segment that was sealed.
+
+Rules of this file
+1. When a segment is sealed, the broker closes its producers. SENDs without a receipt are refused with SEND_ERROR or
+   have no response. The client routes these messages again, as the first messages of the children, with new sequence
+   ids, and possibly in other batches.
+2. Messages are compared by key and payload. They are on the same connection. Equal messages are matched in their order.
+   If the first SEND was stored after all, the topic contains the message twice.
+3. Memory is bounded: only the last MAX_OPEN SENDs per connection and scalable topic that have no receipt are kept.
+
+Source: traffic of a V5 client 5.0.1 at splits and merges.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from pcli.codec.observe.observer_state import Facts, Producer
+from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+
+__all__ = ["MAX_OPEN", "SegmentResends"]
+
+MAX_OPEN: Final = 1_000
+"""Maximum number of SENDs per connection and scalable topic that wait for a receipt."""
+
+_Content = tuple[str, bytes]
+"""Key and payload of a message."""
+
+_Place = tuple[int, str]
+"""Connection and scalable topic."""
+
+
+class _Sent(NamedTuple):
+    facts: Facts
+    lifecycle: Lifecycle
+    record: ProducerRecord
+
+    @property
+    def stored(self) -> bool:
+        return self.lifecycle.receipt_ns >= 0 and not self.lifecycle.error
+
+
+class SegmentResends:
+    """The SENDs to segments that have no receipt, and their messages that are sent again."""
+
+    def __init__(self) -> None:
+        self._recent: dict[_Place, deque[_Sent]] = {}
+        self._failed: dict[_Place, dict[_Content, deque[_Sent]]] = {}
+        """SENDs to closed segments, by the content of each of their messages."""
+
+    def sent(self, facts: Facts, lifecycle: Lifecycle) -> None:
+        """Process a SEND to a segment."""
+        segment, record = lifecycle.topic.segment if lifecycle.topic is not None else None, lifecycle.producer
+        if segment is None or record is None:
+            return
+        place = facts.frame.stream.number, segment.topic.name
+        sent = _Sent(facts, lifecycle, record)
+        if record.session is not None and record.session.end == "broker":
+            self._fail(place, sent)  # the broker ignores SENDs of a closed producer
+            return
+        self._match(facts, place)
+        recent = self._recent.setdefault(place, deque(maxlen=MAX_OPEN))
+        while recent and recent[0].stored:
+            recent.popleft()
+        recent.append(sent)
+
+    def _match(self, facts: Facts, place: _Place) -> None:
+        """Count the messages of a SEND that repeat messages of closed segments."""
+        failed = self._failed.get(place)
+        for content in _contents(facts) if failed else ():
+            waiting = failed.get(content) if failed else None
+            if failed and waiting:
+                old = waiting.popleft()
+                counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
+                counter.add(facts.frame.time_ns, old.facts.frame.number, facts.frame.number)
+                if not waiting:
+                    del failed[content]
+
+    def _fail(self, place: _Place, sent: _Sent) -> None:
+        failed = self._failed.setdefault(place, {})
+        for content in _contents(sent.facts):
+            failed.setdefault(content, deque(maxlen=MAX_OPEN)).append(sent)
+        while len(failed) > MAX_OPEN:
+            del failed[next(iter(failed))]
+
+    def closed(self, facts: Facts) -> None:
+        """Process a CLOSE_PRODUCER of the broker, or a SEND_ERROR: the open SENDs to the segment have failed."""
+        peer = facts.peer
+        session = peer.record if isinstance(peer, Producer) else None
+        topic = session.topic if isinstance(session, ProducerSession) else None
+        if facts.frame.from_client or topic is None or topic.segment is None:
+            return
+        place = facts.frame.stream.number, topic.segment.topic.name
+        left: deque[_Sent] = deque(maxlen=MAX_OPEN)
+        for sent in self._recent.pop(place, ()):
+            if sent.lifecycle.topic is not topic:
+                left.append(sent)
+            elif not sent.stored:
+                self._fail(place, sent)
+        if left:
+            self._recent[place] = left
+
+    def end(self, stream: int) -> None:
+        """Drop the SENDs of a connection."""
+        for place in [place for place in self._recent if place[0] == stream]:
+            del self._recent[place]
+        for place in [place for place in self._failed if place[0] == stream]:
+            del self._failed[place]
+
+
+def _contents(facts: Facts) -> list[_Content]:
+    """Return key and payload of each message in a SEND; empty if the payload cannot be decoded."""
+    opened = facts.opened
+    return [] if opened is None else [(message.key or "", message.payload) for message in opened.messages]

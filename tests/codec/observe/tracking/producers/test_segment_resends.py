@@ -1,0 +1,134 @@
+"""Messages that a V5 client sends again on the children of a sealed segment."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from pcli.codec.capture import ReadOptions, read_capture
+from pcli.codec.observe.tracking.tracker import Tracker, process_events
+from pcli.codec.payload import join_batch
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
+
+PARENT = "segment://public/default/orders/0000-ffff-0"
+CHILD = "segment://public/default/orders/0000-7fff-1"
+
+
+class Producing:
+    """A connection with a producer for each segment."""
+
+    def __init__(self, conversation):
+        self.conversation = conversation
+        self.tracker = Tracker()
+        self.sequence = itertools.count()
+
+    def client(self, body, entry=b"", stream=0):
+        self.tracker.see(self.conversation.client(body, entry, stream))
+
+    def broker(self, body, stream=0):
+        self.tracker.see(self.conversation.broker(body, b"", stream))
+
+    def open(self, topic, producer_id, stream=0):
+        self.client(pb.CommandProducer(topic=topic, producer_id=producer_id, request_id=producer_id), stream=stream)
+        success = pb.CommandProducerSuccess(
+            request_id=producer_id, producer_name=f"p{producer_id}", last_sequence_id=-1
+        )
+        self.broker(success, stream)
+
+    def send(self, producer_id, *messages, stream=0):
+        """Send messages, pairs of key and payload, in one entry. Return its sequence id."""
+        sequence = next(self.sequence)
+        metadata = pb.MessageMetadata(producer_name=f"p{producer_id}", sequence_id=sequence, publish_time=1)
+        if len(messages) == 1:
+            [(metadata.partition_key, payload)] = messages
+        else:
+            metadata.num_messages_in_batch = len(messages)
+            payload = join_batch(
+                [(pb.SingleMessageMetadata(partition_key=key, payload_size=len(one)), one) for key, one in messages]
+            )
+        body = pb.CommandSend(producer_id=producer_id, sequence_id=sequence, num_messages=len(messages))
+        self.client(body, push_entry(metadata, payload), stream)
+        return sequence
+
+    def receipt(self, producer_id, sequence, ledger=1):
+        place = pb.MessageIdData(ledgerId=ledger, entryId=sequence)
+        self.broker(pb.CommandSendReceipt(producer_id=producer_id, sequence_id=sequence, message_id=place))
+
+    def seal(self, producer_id=0):
+        self.broker(pb.CommandCloseProducer(producer_id=producer_id, request_id=2**64 - 1))
+
+    def refuse(self, producer_id, sequence):
+        error = {"error": pb.TopicTerminatedError, "message": "Managed ledger was terminated"}
+        self.broker(pb.CommandSendError(producer_id=producer_id, sequence_id=sequence, **error))
+
+    @property
+    def parent(self):
+        [found] = [one for group, one in self.tracker.records() if group == "producer" and one.topic == PARENT]
+        return found
+
+
+@pytest.fixture
+def producing(conversation):
+    found = Producing(conversation)
+    found.open(PARENT, 0)
+    return found
+
+
+def test_refused_and_unanswered_messages_in_a_batch_of_the_child(producing):
+    producing.receipt(0, producing.send(0, ("a", b"stored")))
+    refused = producing.send(0, ("a", b"1"))
+    producing.send(0, ("b", b"2"))
+    producing.seal()
+    producing.refuse(0, refused)
+    producing.open(CHILD, 1)
+    producing.send(1, ("a", b"1"), ("b", b"2"), ("c", b"new"))
+    assert (producing.parent.sent_on_child.count, producing.parent.stored_on_child.count) == (2, 0)
+    assert producing.parent.sent_on_child.frames == [5, 11, 6, 11]
+
+
+def test_a_message_that_the_broker_does_not_see_any_more(producing):
+    producing.seal()
+    producing.send(0, ("a", b"1"))
+    producing.open(CHILD, 1)
+    producing.send(1, ("a", b"1"))
+    assert producing.parent.sent_on_child.count == 1
+
+
+def test_equal_messages_are_counted_as_often_as_they_failed(producing):
+    producing.send(0, ("a", b"tick"), ("a", b"tick"))
+    producing.seal()
+    producing.open(CHILD, 1)
+    for _ in range(3):
+        producing.send(1, ("a", b"tick"))
+    assert producing.parent.sent_on_child.count == 2
+
+
+def test_a_message_that_was_stored_after_all_is_stored_twice(producing):
+    sequence = producing.send(0, ("a", b"1"))
+    producing.seal()
+    producing.receipt(0, sequence)
+    producing.open(CHILD, 1)
+    producing.send(1, ("a", b"1"))
+    assert (producing.parent.sent_on_child.count, producing.parent.stored_on_child.count) == (0, 1)
+
+
+@pytest.mark.parametrize("other", ["key", "payload", "connection", "topic"])
+def test_other_messages_are_not_sent_again(producing, other):
+    producing.send(0, ("a", b"1"))
+    producing.seal()
+    stream = 1 if other == "connection" else 0
+    producing.open(CHILD if other != "topic" else CHILD.replace("orders", "bills"), 1, stream)
+    producing.send(1, ("b" if other == "key" else "a", b"2" if other == "payload" else b"1"), stream=stream)
+    assert producing.parent.sent_on_child.count == 0
+
+
+def test_every_refused_message_of_a_split_under_load(captures_5):
+    tracker, path = Tracker(), captures_5 / "split-merge-under-load.pcap"
+    with path.open("rb") as file:
+        process_events(read_capture([(path.name, file)], ReadOptions(ends=True)), tracker)
+    found = {one.topic[-1]: one for group, one in tracker.records() if group == "producer" and "sp2" in one.topic}
+    # segment 0: four SEND_ERRORs and a SEND without a response; segment 2: a batch of two messages
+    assert {number: one.sent_on_child.count for number, one in found.items()} == {"0": 5, "1": 2, "2": 2, "3": 0}
+    assert [one.lost.count for one in found.values()] == [1, 0, 0, 0]
