@@ -5,9 +5,10 @@ Rules of this file
    Payloads are omitted; the row contains the result of the checksum instead.
 2. The row of a dead letter includes the payload, because the batch in it contains the origin of each message.
 3. The row of a MESSAGE with a batch and a key includes the keys in the batch (`tracking/subscriptions/key_order.py`).
-4. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
+4. The row of a SEND of a V5 client includes digests of its messages (`tracking/producers/segment_resends.py`).
+5. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
    connections are one sequence, sorted by place and order.
-5. ``place`` and ``stream`` are plain columns, so that a later stage can replace them with the recording's numbers.
+6. ``place`` and ``stream`` are plain columns, so that a later stage can replace them with the recording's numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from pcli.codec.observe.tracking.producers.segment_resends import digests_of
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.payload.batch import join_batch
 from pcli.codec.payload.entry import Message, open_entry
@@ -57,12 +59,19 @@ HEADS: Final = pa.schema(
         column("data", BYTES, "the frame up to its payload; for other rows, JSON"),
         column("trouble", BYTES, "problems of the capture in the frame, as JSON; usually null"),
         column("keys", BYTES, "an uncompressed batch of empty messages, one for each key in the batch; usually null"),
+        column("digests", BYTES, "digests of the messages in a SEND of a V5 client; otherwise null"),
     ]
 )
 """One row for each frame, note, end of a connection, or connection."""
 
 _HIGHEST: Final = 0x7FFFFFFF
 """The highest type number that fits the column ``type``. Higher numbers are read from the bytes."""
+
+_ENTRY_HASH: Final = bytes((33 << 3 & 0x7F | 0x80, 33 >> 4))
+"""The tag of entry_hash_min, which V5 clients write in the metadata of each entry."""
+
+_HASHES: Final = 10
+"""Maximum size of the fields entry_hash_min and entry_hash_max, the last of the metadata: two tags and two hashes."""
 
 _SCANNED: Final = 10
 """Number of bytes after the command that are compared in all rows at once (wire.frame)."""
@@ -89,6 +98,7 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
         "data": data,
         "trouble": _troubles(frames),
         "keys": _keys(frames),
+        "digests": _digests(frames),
     }
     return pa.RecordBatch.from_arrays([pa.array(columns[name]) for name in HEADS.names], schema=HEADS)
 
@@ -123,6 +133,19 @@ def _keys(frames: Frames) -> pa.Array:
             messages = open_entry(frame.metadata, frame.payload, missing=frame.missing).messages
             found[row] = join_batch((single, b"") for single in _distinct_keys(messages))
     return pa.array([found.get(row) for row in range(len(frames))], BYTES)
+
+
+def _digests(frames: Frames) -> pa.Array:
+    data, found = frames.places.data, {}
+    sends = np.flatnonzero((frames.type == SEND) & (frames.metadata_end - frames.metadata_start > _HASHES))
+    last = data[frames.metadata_end[sends, np.newaxis] - np.arange(_HASHES, 0, -1)]  # the last bytes of the metadata
+    tagged = ((last[:, :-1] == _ENTRY_HASH[0]) & (last[:, 1:] == _ENTRY_HASH[1])).any(axis=1)
+    for row in sends[tagged].tolist():
+        start = int(frames.places.start[row])
+        frame = Frame(data[start : start + int(frames.places.kept[row])].tobytes(), SEND)
+        if frame.metadata is not None and frame.metadata.HasField("entry_hash_min") and frame.payload is not None:
+            found[row] = b"".join(digests_of(open_entry(frame.metadata, frame.payload, missing=frame.missing)))
+    return pa.array([found.get(row) for row in range(len(frames))], BYTES) if found else pa.nulls(len(frames), BYTES)
 
 
 def _distinct_keys(messages: Iterable[Message]) -> Iterable[pb.SingleMessageMetadata]:

@@ -40,12 +40,19 @@ _SYNC: Final = {number: word for word, number in SYNC.items()}
 class HeadFrame(CapturedFrame):
     """A frame without its payload."""
 
-    __slots__ = ("kept", "keys", "size", "verdict")
+    __slots__ = ("digests", "kept", "keys", "size", "verdict")
 
-    def __init__(self, row: tuple[Any, ...], stream: Stream, offset: int = 0, keys: bytes | None = None) -> None:
+    def __init__(
+        self,
+        row: tuple[Any, ...],
+        stream: Stream,
+        offset: int = 0,
+        keys: bytes | None = None,
+        digests: bytes | None = None,
+    ) -> None:
         """Create a frame.
 
-        ``row`` contains HEAD_COLUMNS, and ``keys`` the column of that name.
+        ``row`` contains HEAD_COLUMNS; ``keys`` and ``digests`` are the columns of that name.
         """
         number, time_ns, from_client, type_, sync, crc, kept, size, data, trouble = row
         problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
@@ -60,6 +67,8 @@ class HeadFrame(CapturedFrame):
         """CRC_NONE, CRC_GOOD or CRC_BAD."""
         self.keys = keys
         """Keys of the batch, as in HEADS."""
+        self.digests = digests
+        """Digests of the messages, as in HEADS."""
 
     @property
     def length(self) -> int:
@@ -103,7 +112,7 @@ class HeadFrame(CapturedFrame):
         return "good" if self.verdict == CRC_GOOD else "bad"
 
 
-_PLACE: Final = ("kind", "stream", "order", "offset", "keys")
+_PLACE: Final = ("kind", "stream", "order", "offset", "keys", "digests")
 
 
 def open_kept(facts: Facts) -> Entry | None:
@@ -122,11 +131,11 @@ def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Broker
     """
     streams: dict[int, Stream] = {}
     for batch in batches:
-        kinds, numbers, orders, offsets, keys = (batch.column(name).to_pylist() for name in _PLACE)
+        places = zip(*(batch.column(name).to_pylist() for name in _PLACE), strict=True)
         rows = zip(*(batch.column(name).to_pylist() for name in HEAD_COLUMNS), strict=True)
-        for kind, number, order, offset, key, row in zip(kinds, numbers, orders, offsets, keys, rows, strict=True):
+        for (kind, number, order, *rest), row in zip(places, rows, strict=True):
             if kind == FRAME:
-                yield HeadFrame(row, streams[number], offset, key)
+                yield HeadFrame(row, streams[number], *rest)
             elif kind == STREAM:
                 streams[number] = read_stream(number, row[8])
             elif kind == BROKER_FRAME:

@@ -95,6 +95,6 @@ def _blank(heads: pa.Table, rows: Longs) -> pa.Table:
     blank = {"kind": np.full(len(rows), BROKER_FRAME, np.int8), "size": np.zeros(len(rows), np.int64)}
     columns = {name: found[name] for name in HEADS.names} | {
         **{name: pa.array(values) for name, values in blank.items()},
-        **{name: pa.nulls(len(rows), HEADS.field(name).type) for name in ("data", "trouble", "keys")},
+        **{name: pa.nulls(len(rows), HEADS.field(name).type) for name in ("data", "trouble", "keys", "digests")},
     }
     return pa.table(columns, schema=HEADS)

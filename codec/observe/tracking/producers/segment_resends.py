@@ -4,8 +4,8 @@ Rules of this file
 1. When a segment is sealed, the broker closes its producers. SENDs without a receipt are refused with SEND_ERROR or
    have no response. The client routes these messages again, as the first messages of the children, with new sequence
    ids, and possibly in other batches.
-2. Messages are compared by key and payload. They are on the same connection. Equal messages are matched in their order.
-   If the first SEND was stored after all, the topic contains the message twice.
+2. Messages are compared by a digest of key and payload. They are on the same connection. Equal messages are matched in
+   their order. If the first SEND was stored after all, the topic contains the message twice.
 3. Memory is bounded: only the last MAX_OPEN SENDs per connection and scalable topic that have no receipt are kept.
 
 Source: traffic of a V5 client 5.0.1 at splits and merges.
@@ -14,20 +14,25 @@ Source: traffic of a V5 client 5.0.1 at splits and merges.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
-__all__ = ["MAX_OPEN", "SegmentResends"]
+if TYPE_CHECKING:
+    from pcli.codec.payload.entry import Entry
+
+__all__ = ["MAX_OPEN", "SegmentResends", "digests_of"]
 
 MAX_OPEN: Final = 1_000
 """Maximum number of SENDs per connection and scalable topic that wait for a receipt."""
 
-_Content = tuple[str, bytes]
-"""Key and payload of a message."""
+_DIGEST: Final = 8
+"""Size of a digest in bytes."""
 
 _Place = tuple[int, str]
 """Connection and scalable topic."""
@@ -48,8 +53,8 @@ class SegmentResends:
 
     def __init__(self) -> None:
         self._recent: dict[_Place, deque[_Sent]] = {}
-        self._failed: dict[_Place, dict[_Content, deque[_Sent]]] = {}
-        """SENDs to closed segments, by the content of each of their messages."""
+        self._failed: dict[_Place, dict[bytes, deque[_Sent]]] = {}
+        """SENDs to closed segments, by the digest of each of their messages."""
 
     def sent(self, facts: Facts, lifecycle: Lifecycle) -> None:
         """Process a SEND to a segment."""
@@ -70,19 +75,19 @@ class SegmentResends:
     def _match(self, facts: Facts, place: _Place) -> None:
         """Count the messages of a SEND that repeat messages of closed segments."""
         failed = self._failed.get(place)
-        for content in _contents(facts) if failed else ():
-            waiting = failed.get(content) if failed else None
+        for digest in _digests(facts) if failed else ():
+            waiting = failed.get(digest) if failed else None
             if failed and waiting:
                 old = waiting.popleft()
                 counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
                 counter.add(facts.frame.time_ns, old.facts.frame.number, facts.frame.number)
                 if not waiting:
-                    del failed[content]
+                    del failed[digest]
 
     def _fail(self, place: _Place, sent: _Sent) -> None:
         failed = self._failed.setdefault(place, {})
-        for content in _contents(sent.facts):
-            failed.setdefault(content, deque(maxlen=MAX_OPEN)).append(sent)
+        for digest in _digests(sent.facts):
+            failed.setdefault(digest, deque(maxlen=MAX_OPEN)).append(sent)
         while len(failed) > MAX_OPEN:
             del failed[next(iter(failed))]
 
@@ -111,7 +116,15 @@ class SegmentResends:
             del self._failed[place]
 
 
-def _contents(facts: Facts) -> list[_Content]:
-    """Return key and payload of each message in a SEND; empty if the payload cannot be decoded."""
-    opened = facts.opened
-    return [] if opened is None else [(message.key or "", message.payload) for message in opened.messages]
+def _digests(facts: Facts) -> Iterable[bytes]:
+    """Return the digest of each message in a SEND. A frame without its payload contains them (`HeadFrame`)."""
+    kept: bytes | None = getattr(facts.frame, "digests", None)
+    if kept is not None:
+        return (kept[start : start + _DIGEST] for start in range(0, len(kept), _DIGEST))
+    return () if facts.opened is None else digests_of(facts.opened)
+
+
+def digests_of(entry: Entry) -> Iterator[bytes]:
+    """Yield a digest of key and payload of each message in an entry."""
+    for message in entry.messages:
+        yield blake2b((message.key or "").encode() + b"\0" + message.payload, digest_size=_DIGEST).digest()
