@@ -41,6 +41,9 @@ from pcli.codec.observe.tracking.records.connection_records import TransactionRe
 ANSWER_NS: Final = 10_000_000_000
 """Time after which a response to END_TXN counts as missing."""
 
+_SWEEP_NS: Final = 60_000_000_000
+"""Interval in which the coordinator of V5 clients searches for expired transactions."""
+
 
 _NOT_ENDED: Final = Cause(
     "application",
@@ -60,6 +63,7 @@ _NO_RESPONSE: Final = Cause(
         "action",
         "ended_by",
         "timeout_ms",
+        "scalable",
         "began_ns",
         "end_asked_frame",
         "left_ns",
@@ -80,7 +84,7 @@ def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding
             yield _finding(transaction, "timed-out", "warning", _NOT_ENDED, "certain", _aborted(transaction))
         return
     doubts = transaction.doubts - EDGES
-    until = transaction.began_ns + transaction.timeout_ms * 1_000_000
+    until = transaction.began_ns + transaction.timeout_ms * 1_000_000 + _SWEEP_NS * transaction.scalable
     end_request = transaction.end_asked_frame
     if end_request and not transaction.error:
         if moment.now_ns - transaction.end_asked_ns >= ANSWER_NS:

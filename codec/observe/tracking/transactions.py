@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, TransactionRecord
+from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, MAX_TXN_TOPICS, TransactionRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.texts import as_text
+from pcli.codec.wire.topic_name import full_name
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
@@ -90,10 +92,21 @@ class Transactions:
         known = body.HasField("txnid_most_bits") and body.HasField("txnid_least_bits")
         return self._record_of((body.txnid_most_bits, body.txnid_least_bits), facts) if known else None
 
+    def add_topics(self, facts: Facts) -> None:
+        """Process ADD_PARTITION_TO_TXN."""
+        record, add = self.transaction_of(facts), facts.frame.command.addPartitionToTxn
+        if record is not None:
+            record.scalable = record.scalable or add.scalable
+            for topic in add.partitions:
+                _add_topic(record, full_name(as_text(topic)), facts.frame.number)
+
     def sent(self, lifecycle: Lifecycle, facts: Facts) -> None:
         """Count a SEND in a transaction."""
         if lifecycle.txn is not None:
-            self._record_of(lifecycle.txn, facts).sent += lifecycle.messages
+            record = self._record_of(lifecycle.txn, facts)
+            record.sent += lifecycle.messages
+            if lifecycle.topic is not None:
+                _add_topic(record, lifecycle.topic.name, facts.frame.number)
 
     def add_acks(self, facts: Facts) -> None:
         """Count an ACK if it is in a transaction."""
@@ -152,6 +165,11 @@ class Transactions:
             evicted["transactions"] = evicted.get("transactions", 0) + 1
         if self._on_done is not None:
             self._on_done("transaction", record)
+
+
+def _add_topic(record: TransactionRecord, topic: str, frame: int) -> None:
+    if len(record.topics) < MAX_TXN_TOPICS:
+        record.topics.setdefault(topic, frame)
 
 
 def _end(record: TransactionRecord, facts: Facts, action: str, by: str) -> None:

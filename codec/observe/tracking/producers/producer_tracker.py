@@ -63,7 +63,7 @@ class ProducerTracker:
             "ACK": transactions.add_acks,
             "NEW_TXN": transactions.request,
             "NEW_TXN_RESPONSE": transactions.response,
-            "ADD_PARTITION_TO_TXN": transactions.transaction_of,
+            "ADD_PARTITION_TO_TXN": transactions.add_topics,
             "ADD_PARTITION_TO_TXN_RESPONSE": transactions.response,
             "ADD_SUBSCRIPTION_TO_TXN": transactions.transaction_of,
             "ADD_SUBSCRIPTION_TO_TXN_RESPONSE": transactions.response,

@@ -12,6 +12,7 @@ __all__ = [
     "LOST",
     "MAX_CONNECTIONS",
     "MAX_LOSSES",
+    "MAX_TXN_TOPICS",
     "CaptureRecord",
     "ConnectionRecord",
     "ExchangeRecord",
@@ -41,6 +42,8 @@ LOST: Final = frozenset(("fin_broker", "reset_broker", "keep_alive"))
 
 MAX_CONNECTIONS: Final = 10_000
 """Maximum number of connections, including ended connections."""
+
+MAX_TXN_TOPICS: Final = 64
 
 MAX_LOSSES: Final = 10_000
 
@@ -236,6 +239,10 @@ class TransactionRecord:
     -1."""
     error: str = ""
     """Error of the last response that contained an error."""
+    scalable: bool = False
+    """Whether a command had the flag ``scalable``: the transaction belongs to a V5 client."""
+    topics: dict[str, int] = field(default_factory=dict)
+    """The topics to which the transaction writes, with the first frame; at most MAX_TXN_TOPICS."""
     doubts: set[str] = field(default_factory=set)
 
 

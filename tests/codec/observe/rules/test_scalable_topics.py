@@ -390,6 +390,42 @@ def test_a_refused_producer_of_the_topic_itself(topic):
     assert "scalable-name-as-topic" not in topic.found()
 
 
+CLASSIC = "persistent://public/default/bills"
+
+
+def transaction(topic, *topics, scalable=True, commit=True, timeout_ms=60_000):
+    topic.client(pb.CommandNewTxn(request_id=1, tc_id=1, txn_ttl_millis=timeout_ms, scalable=scalable))
+    number = {"txnid_least_bits": 5, "txnid_most_bits": 1}
+    topic.broker(pb.CommandNewTxnResponse(request_id=1, **number))
+    topic.client(pb.CommandAddPartitionToTxn(request_id=2, partitions=topics, scalable=scalable, **number))
+    topic.broker(pb.CommandAddPartitionToTxnResponse(request_id=2, **number))
+    if commit:
+        topic.client(pb.CommandEndTxn(request_id=3, txn_action=pb.COMMIT, scalable=scalable, **number))
+        topic.broker(pb.CommandEndTxnResponse(request_id=3, **number))
+
+
+@pytest.mark.parametrize(("commit", "severity"), [(True, "error"), (False, "warning")])
+def test_a_transaction_over_a_classic_topic(topic, commit, severity):
+    transaction(topic, topic.name(0), CLASSIC, commit=commit)
+    found = topic.found()["classic-topic-in-transaction"]
+    assert (found.severity, found.certainty) == (severity, "likely")
+    assert "the classic topic bills" in found.what
+
+
+@pytest.mark.parametrize(("classic", "scalable"), [(False, True), (True, False)])
+def test_a_transaction_over_segments_or_of_a_classic_client(topic, classic, scalable):
+    transaction(topic, *([CLASSIC] if classic else [topic.name(0), topic.name(1)]), scalable=scalable)
+    assert "classic-topic-in-transaction" not in topic.found()
+
+
+@pytest.mark.parametrize(("scalable", "seconds", "found"), [(True, 30, False), (True, 70, True), (False, 30, True)])
+def test_expired_transactions_of_v5_clients_are_swept_once_a_minute(topic, scalable, seconds, found):
+    transaction(topic, topic.name(0), scalable=scalable, commit=False, timeout_ms=3_000)
+    topic.wait(seconds)
+    topic.layout()
+    assert ("transaction-open" in topic.found()) == found
+
+
 def diagnosed(path):
     diagnosis = Diagnosis()
     with path.open("rb") as file:
