@@ -47,11 +47,30 @@ def _closed(
     return _replace(body, "assignedBrokerServiceUrl", addresses, current) is not None
 
 
+def _layout(body: pb.CommandScalableTopicUpdate, addresses: BrokerAddresses, current: ServiceUrl) -> bool:
+    """Rewrite SCALABLE_TOPIC_UPDATE, which names the brokers of the controller and of each segment."""
+    if not body.HasField("dag"):
+        return False
+    changed = [_replace(one, "broker_url", addresses, current) for one in body.dag.segment_brokers]
+    changed.append(_replace(body.dag, "controller_broker_url", addresses, current))
+    for one in body.dag.segment_brokers if addresses.tls else ():
+        one.broker_url = one.broker_url or one.broker_url_tls  # the field is required
+    return any(one is not None for one in changed)
+
+
+def _coordinators(body: pb.CommandWatchTcAssignmentsUpdate, addresses: BrokerAddresses, current: ServiceUrl) -> bool:
+    """Rewrite WATCH_TC_ASSIGNMENTS_UPDATE, which names the broker of each transaction coordinator."""
+    changed = [_replace(one, "broker_service_url", addresses, current) for one in body.snapshot.assignments]
+    return any(one is not None for one in changed)
+
+
 _REWRITERS: Final[dict[str, Callable[[Any, BrokerAddresses, ServiceUrl], bool]]] = {
     "LOOKUP_RESPONSE": _lookup,
     "CLOSE_PRODUCER": _closed,
     "CLOSE_CONSUMER": _closed,
     "TOPIC_MIGRATED": _migrated,
+    "SCALABLE_TOPIC_UPDATE": _layout,
+    "WATCH_TC_ASSIGNMENTS_UPDATE": _coordinators,
 }
 
 FROM_BROKER: Final = frozenset(BY_NAME[name].number for name in _REWRITERS)
@@ -108,7 +127,7 @@ def _replace(
     body: Any, field: str, addresses: BrokerAddresses, current: ServiceUrl, *, tunnel: bool = False
 ) -> ServiceUrl | None:
     """Write the broker's proxy URL to ``field`` or its TLS variant. Return the broker, or None if nothing changes."""
-    twin = f"{field}Tls"
+    twin = f"{field}{'_tls' if '_' in field else 'Tls'}"
     broker = addresses.find(getattr(body, field), getattr(body, twin), current, tunnel=tunnel)
     url = addresses.url(broker) if broker is not None else ""
     if not url:

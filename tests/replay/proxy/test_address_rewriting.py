@@ -1,6 +1,7 @@
 """Frames with the addresses of brokers, rewritten to those of the proxy."""
 
 import json
+import re
 
 import pytest
 
@@ -30,10 +31,46 @@ def test_all_commands_with_a_url_are_rewritten():
     named = {
         number
         for number, field in command.fields_by_number.items()
-        if field.message_type is not None
-        and any("brokerserviceurl" in name.lower() for name in field.message_type.fields_by_name)
+        if field.message_type is not None and any(_URL.search(name) for name in field_names(field.message_type))
     }
-    assert named == FROM_BROKER
+    assert named - {BY_NAME["CONNECT"].number} == FROM_BROKER
+
+
+_URL = re.compile("broker_?(service_?)?url$", re.IGNORECASE)
+
+
+def field_names(message, above=()):
+    """Yield the names of the fields of a message and of the messages in it."""
+    for field in message.fields:
+        yield field.name
+        if field.message_type is not None and field.message_type not in above:
+            yield from field_names(field.message_type, (*above, message))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_layout_contains_no_address_of_a_broker(make_proxy_addresses, tls):
+    proxy_addresses = make_proxy_addresses(tls=tls)
+    plain, secure = "pulsar://b2:6650", "pulsar+ssl://b2:6651"
+    dag = pb.ScalableTopicDAG(epoch=3, controller_broker_url=plain, controller_broker_url_tls=secure)
+    dag.segment_brokers.add(segment_id=1, broker_url="pulsar://b1:6650", broker_url_tls="pulsar+ssl://b1:6651")
+    dag.segment_brokers.add(segment_id=2, broker_url=plain, broker_url_tls=secure)
+    found = answered(proxy_addresses, pb.CommandScalableTopicUpdate(session_id=1, dag=dag))
+    assert b"b1:" not in found
+    assert b"b2:" not in found
+    after = Frame.of(found).command.scalableTopicUpdate.dag
+    assert after.epoch == 3
+    assert after.segment_brokers[1].broker_url
+    field = "controller_broker_url_tls" if tls else "controller_broker_url"
+    assert getattr(after, field) == f"pulsar{'+ssl' if tls else ''}://proxy:7001"
+
+
+def test_the_brokers_of_transaction_coordinators(proxy_addresses):
+    body = pb.CommandWatchTcAssignmentsUpdate(watch_id=1)
+    body.snapshot.parallelism = 2
+    for number in range(2):
+        body.snapshot.assignments.add(tc_id=number, broker_service_url=f"pulsar://b{number + 1}:6650")
+    after = Frame.of(answered(proxy_addresses, body)).command.watchTcAssignmentsUpdate.snapshot.assignments
+    assert [one.broker_service_url for one in after] == ["pulsar://proxy:7000", "pulsar://proxy:7001"]
 
 
 def test_a_lookup_contains_the_listeners_address(proxy_addresses):
