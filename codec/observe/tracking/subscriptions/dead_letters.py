@@ -4,7 +4,8 @@ Rules of this file
 1. Every client library writes REAL_TOPIC and ORIGIN_MESSAGE_ID; newer Java clients also write REAL_SUBSCRIPTION. A
    retry letter has the same properties and a deliver_at_time. It is redelivered, so it is not a dead letter
    (RetryMessageUtil, docs "Retry letter topic"). In a batch of dead letters, which the Go client sends, each message
-   has its own properties.
+   has its own properties. The V5 client writes the name of the scalable topic; the ledger belongs to one of its
+   segments.
 2. If the subscription name is missing, it is inferred from the subscription that holds the message, or from the topic's
    only subscription.
 """
@@ -36,7 +37,9 @@ def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:
     """Process a SEND whose metadata contains MARK."""
     frame, target = facts.frame, getattr(facts.peer, "topic", "")
     for origin, at, name in origins(facts):
-        topic = lifecycles.topic(origin)
+        topic = lifecycles.owners.get(at[0]) if origin.startswith("topic://") else lifecycles.topic(origin)
+        if topic is None:
+            continue
         lifecycle = topic.lifecycles.get(at)
         if lifecycle is not None and len(lifecycle.dead_letters) < _MOST:
             lifecycle.dead_letters += ((target, frame.number, frame.time_ns),)

@@ -453,3 +453,9 @@ def diagnosed(path):
 def test_the_findings_in_captures_of_v5_clients(captures_5, capture, above_notes):
     found = diagnosed(captures_5 / f"{capture}.pcap")
     assert sorted({one.rule for one in found if one.severity != "note"}) == above_notes
+
+
+def test_dead_letters_of_a_scalable_topic(captures_5):
+    found = [one for one in diagnosed(captures_5 / "queue-dlq.pcap") if one.rule == "poison-message"]
+    assert {one.variant for one in found} == {"dead-lettered"}
+    assert sum(one.count for one in found) == 2
