@@ -1,24 +1,13 @@
-import com.google.gson.Gson;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
-import java.io.BufferedReader;
-import java.io.BufferedWriter;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
-import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -55,7 +44,7 @@ import org.apache.pulsar.client.impl.MultiplierRedeliveryBackoff;
  * <p>It runs several applications, each with its own client, thread and log: {@code Application SERVICE_URL FOLDER}. A
  * command names its application in {@code app}; its log is FOLDER/APP.ndjson. README.md lists commands and events.
  */
-public final class Application {
+public final class Application extends ClientProgram {
     /** A schema. */
     public static final class User {
         public String name;
@@ -66,85 +55,19 @@ public final class Application {
         public int name;
     }
 
-    private static final int RESULT_S = 20;
-    private static final int POLL_MS = 200;
-    private static final Gson GSON = new Gson();
-    private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-
-    private final String name;
-    private final String serviceUrl;
-    private final BufferedWriter log;
-    private final ExecutorService thread = Executors.newSingleThreadExecutor();
     private final Map<String, Producer<byte[]>> producers = new HashMap<>();
     private final Map<String, Consumer<byte[]>> consumers = new ConcurrentHashMap<>();
     private final Map<String, Reader<byte[]>> readers = new HashMap<>();
     private final Map<String, List<Message<byte[]>>> held = new ConcurrentHashMap<>();
-    private final Map<String, Loop> loops = new HashMap<>();
     private final Map<String, Transaction> transactions = new HashMap<>();
     private PulsarClient client;
 
     private Application(String name, String serviceUrl, Path folder) throws IOException {
-        this.name = name;
-        this.serviceUrl = serviceUrl;
-        this.log = Files.newBufferedWriter(folder.resolve(name + ".ndjson"));
+        super(name, serviceUrl, folder);
     }
 
     public static void main(String[] words) throws IOException {
-        Map<String, Application> applications = new HashMap<>();
-        var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = input.readLine(); line != null; line = input.readLine()) {
-            Command command = new Command(GSON.fromJson(line, JsonObject.class));
-            String name = command.text("app", "");
-            if (!applications.containsKey(name)) {
-                applications.put(name, new Application(name, words[0], Path.of(words[1])));
-            }
-            applications.get(name).submit(command);
-        }
-        Runtime.getRuntime().halt(0);
-    }
-
-    private void submit(Command command) {
-        thread.execute(() -> {
-            Map<String, Object> answer = new LinkedHashMap<>();
-            answer.put("app", name);
-            try {
-                answer.put("result", execute(command));
-            } catch (Throwable fault) { // the plan decides whether a failure is expected
-                Throwable cause = fault instanceof InvocationTargetException ? fault.getCause() : fault;
-                log("failed", "do", command.text("do", ""), "error", cause.toString());
-                answer.put("error", cause.toString());
-            }
-            OUT.println(GSON.toJson(answer));
-            if (command.text("do", "").equals("exit")) {
-                System.exit(0);
-            }
-        });
-    }
-
-    private Object execute(Command command) throws Exception {
-        StringBuilder method = new StringBuilder();
-        for (String word : command.text("do", "").split("_")) {
-            method.append(method.isEmpty() ? word : word.substring(0, 1).toUpperCase() + word.substring(1));
-        }
-        return Application.class.getDeclaredMethod(method + "Command", Command.class).invoke(this, command);
-    }
-
-    /** Write an event; the words are names and values in turn. */
-    private synchronized void log(String kind, Object... words) {
-        Map<String, Object> event = new LinkedHashMap<>();
-        Instant now = Instant.now();
-        event.put("t", now.getEpochSecond() + now.getNano() / 1e9);
-        event.put("type", kind);
-        for (int at = 0; at < words.length; at += 2) {
-            event.put((String) words[at], words[at + 1]);
-        }
-        try {
-            log.write(GSON.toJson(event));
-            log.newLine();
-            log.flush();
-        } catch (IOException fault) {
-            throw new IllegalStateException(fault);
-        }
+        run(words, Application::new);
     }
 
     private PulsarClient client() throws PulsarClientException {
@@ -244,14 +167,6 @@ public final class Application {
             throw new IllegalStateException(failure.get());
         }
         return stored.get();
-    }
-
-    private static byte[] payload(String producer, int number, int size) {
-        StringBuilder text = new StringBuilder(producer + ":" + number + ":");
-        while (text.length() < size) {
-            text.append('x');
-        }
-        return text.toString().getBytes(StandardCharsets.UTF_8);
     }
 
     private Object closeProducerCommand(Command command) throws PulsarClientException {
@@ -375,15 +290,6 @@ public final class Application {
         });
         loops.put(name, new Loop(thread, over));
         thread.start();
-        return null;
-    }
-
-    private Object stopCommand(Command command) throws InterruptedException {
-        Loop loop = loops.remove(command.text("consumer", ""));
-        loop.over.set(true);
-        loop.thread.join(2 * POLL_MS);
-        loop.thread.interrupt(); // a consumer with a receiver queue of 0 waits in receive
-        loop.thread.join();
         return null;
     }
 
@@ -525,7 +431,7 @@ public final class Application {
 
     /** Close the client with its producers and consumers. */
     private Object closeCommand(Command command) throws Exception {
-        loops.values().forEach(loop -> loop.over.set(true));
+        loops.values().forEach(loop -> loop.over().set(true));
         for (Reader<byte[]> reader : readers.values()) {
             reader.close();
         }
@@ -539,32 +445,5 @@ public final class Application {
             client.closeAsync(); // the threads of the client need two seconds to end
         }
         return null;
-    }
-
-    /** A thread that receives messages. */
-    private record Loop(Thread thread, AtomicBoolean over) {
-    }
-
-    /** The fields of a command, with their defaults. */
-    private record Command(JsonObject fields) {
-        boolean has(String field) {
-            return fields.has(field) && !fields.get(field).isJsonNull();
-        }
-
-        boolean is(String field) {
-            return has(field) && fields.get(field).getAsBoolean();
-        }
-
-        String text(String field, String otherwise) {
-            return has(field) ? fields.get(field).getAsString() : otherwise;
-        }
-
-        int number(String field, int otherwise) {
-            return has(field) ? fields.get(field).getAsInt() : otherwise;
-        }
-
-        List<JsonElement> list(String field) {
-            return has(field) ? fields.getAsJsonArray(field).asList() : List.of();
-        }
     }
 }

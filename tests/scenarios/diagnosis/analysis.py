@@ -43,8 +43,8 @@ class Analysis:
     """The output of the commands."""
 
     findings: list[Found]
-    stats: list[dict[str, Any]]
-    """The statistics by topic, one dict for each time."""
+    stats: list[Any]
+    """The statistics for each time: by topic, or a list of scalable topics."""
     messages: list[dict[str, Any]]
     """The lifecycles."""
 
@@ -69,11 +69,11 @@ def analysers(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
 
 
-def analyse(pool: ProcessPoolExecutor, capture: Path, port: int, times: list[float]) -> Analysis:
-    """Return the output of `pcli diagnose`, `pcli trace` and, for each time, `pcli stats consumers --at`."""
+def analyse(pool: ProcessPoolExecutor, capture: Path, port: int, times: list[tuple[str, float]]) -> Analysis:
+    """Return the output of `pcli diagnose`, `pcli trace` and, for each view and time, `pcli stats VIEW --at`."""
     common = ("-r", str(capture), "-d", f"tcp.port=={port}")
     commands = [("diagnose", *common), ("trace", *common)]
-    commands += [("stats", "consumers", *common, "--at", f"{time:.6f}") for time in times]
+    commands += [("stats", view, *common, "--at", f"{time:.6f}") for view, time in times]
     diagnosis, messages, *stats = pool.submit(_run, commands).result(timeout=_LIMIT_S)
     return Analysis([_found(one) for one in diagnosis["findings"]], stats, messages)
 

@@ -18,9 +18,9 @@ __all__ = ["Brokers"]
 class Brokers:
     """Brokers that are started when the first scenario needs them, and stopped at the end of the run."""
 
-    def __init__(self, kind: str, start: Path, setting: str, stack: ExitStack) -> None:
-        """``kind`` is `real` or `mini`; ``start`` is the script of a real broker; ``setting`` is one of all brokers."""
-        self._kind, self._start, self._setting, self._stack = kind, start, setting, stack
+    def __init__(self, start: Path | None, settings: tuple[str, ...], stack: ExitStack) -> None:
+        """``start`` is the script of a real broker, None for mini-brokers; all brokers have the ``settings``."""
+        self._start, self._settings, self._stack = start, settings, stack
         self._lock = threading.Lock()
         self._shared: dict[tuple[str, ...], Broker | BrokerError] = {}
 
@@ -52,6 +52,6 @@ class Brokers:
 
     def _new(self, settings: tuple[str, ...]) -> AbstractContextManager[Broker]:
         token = signed() if settings == SETTINGS else ""
-        if self._kind == "real":
-            return real_broker(self._start, self._setting, *settings, token=token)
-        return mini_broker(self._setting, *settings, token=token)
+        if self._start is not None:
+            return real_broker(self._start, *self._settings, *settings, token=token)
+        return mini_broker(*self._settings, *settings, token=token)

@@ -10,6 +10,7 @@ from typing import Any
 from scenarios.diagnosis.analysis import Analysis, Found
 from scenarios.diagnosis.execution import COMPARED, Ran, StatsSample
 from scenarios.diagnosis.plan import Plan, Problem, Track
+from scenarios.diagnosis.segment_checks import differences_of_segments, has_layout
 from scenarios.diagnosis.trace_checks import differences
 
 __all__ = ["OUTCOMES", "Outcome", "check"]
@@ -27,7 +28,7 @@ _NEEDS: dict[str, set[str]] = {
     "ack-timeout-too-short": {"ack_timeout_ms"},
     "redelivered-after-nack": {"nack"},
     "redelivered-after-abort": {"transaction"},
-    "redelivered-after-reconnect left": {"close_consumer", "close"},
+    "redelivered-after-reconnect left": {"close_consumer", "close", "stream"},
     "redelivered-after-reconnect lost": {"crash", "kill", "cut", "outage"},
     "redelivered-after-reconnect unload": {"crash", "unload", "delete", "outage"},
     "redelivered-after-reconnect takeover": {"Failover"},
@@ -41,10 +42,10 @@ _NEEDS: dict[str, set[str]] = {
     "poison-message": {"nack", "dead_letter", "corrupt"},
     "key-order-broken": {"reorder", "any_order"},
     "double-subscribe": {"raw"},
-    "subscribe-refused": {"refused", "unload"},
+    "subscribe-refused": {"refused", "unload", "stream"},
     "schema-refused": {"schema"},
     "schema-refused-consumer": {"schema"},
-    "producer-refused": {"refused", "terminate", "unload"},
+    "producer-refused": {"refused", "terminate", "unload", "split", "merge", "rebucket", "migrate"},
     "request-refused": {"refused"},
     "producer-waiting": {"access"},
     "receipts-out-of-order": {"reorder", "drop"},
@@ -126,7 +127,8 @@ def _partial(plan: Plan, ran: Ran, analysis: Analysis) -> Iterator[Outcome]:
         outcomes = [_outcome(one, [found], set()) for one in of] or list(_unexpected(found, plan))
         yield from (one for one in outcomes if one.kind != "wrong cause" or found.cause_certainty == "certain")
     for sample, before, after in zip(ran.samples, analysis.stats[::2], analysis.stats[1::2], strict=True):
-        yield from _stats(sample, before, after)
+        if not sample.scalable or all(has_layout(rows, sample.topic) for rows in (before, after)):
+            yield from _stats(sample, before, after)
 
 
 def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Outcome:
@@ -182,8 +184,12 @@ def _tracks_of(found: Found, plan: Plan) -> list[Track]:
     return [track for track in plan.tracks if f"://{track.namespace}/" in topic] or plan.tracks
 
 
-def _stats(sample: StatsSample, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Outcome]:
+def _stats(sample: StatsSample, before: Any, after: Any) -> Iterator[Outcome]:
     """Compare the broker's figures with those of the capture before and after the request."""
+    if sample.scalable:
+        for figure, text in differences_of_segments(sample.topic, sample.stats, before, after):
+            yield Outcome(f"segments {figure}", "wrong count" if text else "right", text)
+        return
     first, last = before.get(sample.topic, {}), after.get(sample.topic, {})
     yield from _compared("msgInCounter", sample.topic, sample.stats, first, last)
     for name, theirs in sample.stats.get("subscriptions", {}).items():

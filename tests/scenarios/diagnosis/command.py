@@ -27,16 +27,19 @@ from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
 from scenarios.diagnosis.execution import run
 from scenarios.diagnosis.networks import NetworkMissingError, network_fault
 from scenarios.diagnosis.partial_captures import cut
-from scenarios.diagnosis.plan import CLIENTS, Plan, Recipe
+from scenarios.diagnosis.plan import CLIENTS, V5_CLIENT, Plan, Recipe
 from scenarios.diagnosis.processes import client_fault
 from scenarios.diagnosis.sniffing import can_sniff
 from scenarios.results import Results
 
 __all__ = ["main", "outcomes_of_seed"]
 
-_REAL = Path(__file__).parent.parent.parent.parent.parent / "shared" / "real-broker" / "start"
-_SETTING = "keepAliveIntervalSeconds=5"
+_SHARED = Path(__file__).parent.parent.parent.parent.parent / "shared"
+_REAL = {"real": _SHARED / "real-broker" / "start", "real5": _SHARED / "real-broker-5" / "start"}
+_KEEP_ALIVE = "keepAliveIntervalSeconds=5"
 """A shorter interval than the default, for scenarios in which a PING remains unanswered."""
+_SETTINGS = {"real5": (_KEEP_ALIVE, "scalableTopicConsumerSessionGracePeriodSeconds=5")}
+"""More settings of all brokers, by kind, with shorter times than the defaults."""
 _SLACK_S = 0.05
 """The capture lags behind the broker by less than this."""
 
@@ -66,7 +69,11 @@ def outcomes_of_seed(
         cut(ran.capture, plan.part, ran.port)
     elif plan.part:
         plan.part = ""
-    times = [time for sample in ran.samples for time in (sample.before - _SLACK_S, sample.after + _SLACK_S)]
+    times = [
+        ("segments" if sample.scalable else "consumers", time)
+        for sample in ran.samples
+        for time in (sample.before - _SLACK_S, sample.after + _SLACK_S)
+    ]
     try:
         analysis = analyse(pool, ran.capture, ran.port, times)
     except RuntimeError as fault:
@@ -93,20 +100,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--broker", choices=("real", "mini"), default="mini")
+    parser.add_argument("--broker", choices=("real", "real5", "mini"), default="mini")
     parser.add_argument("--resume", action="store_true", help="use the results of earlier runs of the same code")
     parser.add_argument("--jobs", type=int, default=4, help="number of scenarios that run at the same time")
-    parser.add_argument("--real", type=Path, default=_REAL, help="the script that starts a real broker")
+    parser.add_argument("--real", type=Path, help="the script that starts a real broker")
     parser.add_argument("--url", default="", help="service URL of a running broker instead of --real")
     parser.add_argument("--admin", default="", help="HTTP URL of that broker")
     parser.add_argument("--capture", choices=("auto", "tcpdump", "proxy"), default="auto", help="what captures")
     parser.add_argument("--quick", action="store_true", help="only recipes that take a few seconds")
-    parser.add_argument("--client", action="append", choices=CLIENTS, help="only this client; repeatable")
+    parser.add_argument("--client", action="append", choices=(*CLIENTS, V5_CLIENT), help="only this client; repeatable")
     parser.add_argument("--recipe", action="append", help="only this recipe; repeatable")
     parser.add_argument("--keep", type=Path, help="folder for the captures and logs of the seeds with failures")
     arguments = parser.parse_args()
     sniffing = arguments.capture == "tcpdump" or (arguments.capture == "auto" and can_sniff())
-    wanted = arguments.client or CLIENTS
+    is_5 = arguments.broker == "real5"
+    wanted = arguments.client or ([V5_CLIENT] if is_5 else CLIENTS)
     clients = [name for name in wanted if _is_available(f"the {name} client", client_fault(name))]
     networks = sniffing and _is_available("networks", network_fault())
     recipes = recipes_for(
@@ -114,13 +122,13 @@ def main() -> int:
         sniffing=sniffing,
         clients=clients,
         networks=networks,
-        restarts=arguments.broker == "real",
+        restarts=arguments.broker != "mini",
     )
     recipes = [one for one in recipes if not arguments.recipe or one.name in arguments.recipe]
     if not recipes:
         parser.error(f"no such recipe: {', '.join(arguments.recipe)}")
     words = [arguments.broker, "tcpdump" if sniffing else "proxy"]
-    words += [*(["quick"] if arguments.quick else []), *(clients if len(clients) < len(CLIENTS) else [])]
+    words += [*(["quick"] if arguments.quick else []), *(clients if arguments.client else [])]
     words += [*(["loopback"] if not networks else []), *(arguments.recipe or ())]
     kind = "-".join(words)
     results = Results(kind, "pcli-scenarios", _UNDER_TEST)
@@ -137,7 +145,8 @@ def main() -> int:
         with ExitStack() as stack:
             left = [seed for seed in seeds if seed not in found]
             if left:
-                brokers = Brokers(arguments.broker, arguments.real, _SETTING, stack)
+                real = arguments.real or _REAL.get(arguments.broker)
+                brokers = Brokers(real, _SETTINGS.get(arguments.broker, (_KEEP_ALIVE,)), stack)
                 if arguments.url:
                     brokers.use(Broker(arguments.url, arguments.admin, arguments.broker))
                 brokers.shared()
@@ -164,6 +173,7 @@ def main() -> int:
     _table(found)
     words = [*(["--quick"] if arguments.quick else []), *([] if sniffing else ["--capture proxy"])]
     words += [f"--recipe {name}" for name in arguments.recipe or ()]
+    words += [f"--client {name}" for name in arguments.client or ()]
     options = f"BROKER={arguments.broker}" + (f" SCENARIO_OPTIONS='{' '.join(words)}'" if words else "")
     for seed, outcomes in sorted(found.items()):
         bad = [one for one in outcomes if one.kind != "right"]

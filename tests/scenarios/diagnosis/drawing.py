@@ -8,7 +8,7 @@ from random import Random
 
 from scenarios.diagnosis.networks import Route
 from scenarios.diagnosis.partial_captures import PARTS
-from scenarios.diagnosis.plan import CLIENTS, Plan, Recipe, Track
+from scenarios.diagnosis.plan import CLIENTS, V5_CLIENT, Plan, Recipe, Track
 from scenarios.diagnosis.recipes import RECIPES
 from scenarios.diagnosis.traffic import healthy
 
@@ -16,7 +16,7 @@ __all__ = ["plan_of_seed", "recipes_for"]
 
 _NEAR, _SECOND, _OPEN, _PARTIAL, _TRANSLATED = 0.35, 0.3, 0.5, 0.08, 0.08
 
-_SHARES = {"python": 6, "java": 2, "go": 2}
+_SHARES = {"python": 6, "java": 2, "go": 2, "java5": 2}
 """How often the applications use each client, relatively."""
 
 
@@ -24,7 +24,7 @@ def recipes_for(
     *,
     quick: bool = False,
     sniffing: bool = True,
-    clients: Collection[str] = CLIENTS,
+    clients: Collection[str] = (*CLIENTS, V5_CLIENT),
     networks: bool = True,
     settings: bool = True,
     restarts: bool = True,

@@ -18,9 +18,10 @@ from typing import Any
 from scenarios.connections import Broker
 from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.networks import Network
-from scenarios.diagnosis.plan import Plan, Step, Track
+from scenarios.diagnosis.plan import V5_CLIENT, Plan, Step, Track, rest_path
 from scenarios.diagnosis.processes import Application, Process, client_command
 from scenarios.diagnosis.raw_client import RawClient
+from scenarios.diagnosis.segment_checks import segment_figures
 from scenarios.diagnosis.sniffing import Tcpdump
 from scenarios.diagnosis.tokens import signed
 
@@ -48,6 +49,11 @@ class StatsSample:
     before: float
     after: float
     stats: dict[str, Any]
+
+    @property
+    def scalable(self) -> bool:
+        """Whether the topic is scalable, so that the statistics are about segments."""
+        return self.topic.startswith("topic://")
 
 
 @dataclass
@@ -80,8 +86,8 @@ class _Run:
         self.service_url = ""
         self.port = 0
         self._apps: dict[str, Application] = {}
-        self._java: Process | None = None
-        """The process of the applications with the Java client that no step kills or stops."""
+        self._java: dict[str, Process] = {}
+        """The processes of the applications that no step kills or stops, by client: those with a client in Java."""
         self._lock = threading.Lock()
         self._raw: dict[str, RawClient] = {}
         self._silent: set[str] = set()
@@ -121,7 +127,7 @@ class _Run:
     def mark_end(self) -> None:
         """Send a message, so that the capture lasts until the end: its last frame is the time of the diagnosis."""
         background = self._plan.tracks[-1]
-        topic = f"persistent://{background.namespace}/end"
+        topic = f"{'topic' if background.client == V5_CLIENT else 'persistent'}://{background.namespace}/end"
         app = self._apps[f"{background.name}-app"]
         app.send({"do": "producer", "producer": "end", "topic": topic})
         app.send({"do": "send", "producer": "end", "count": 1})
@@ -165,23 +171,23 @@ class _Run:
     def _application(self, track: Track, app: str) -> Application:
         """Start an application.
 
-        All applications with the Java client share one process, except those that a step ends or stops and those on
-        the far host.
+        All applications with the same client in Java share one process, except those that a step ends or stops and
+        those on the far host.
         """
-        name = f"{track.name}-{app}"
+        name, client = f"{track.name}-{app}", track.clients.get(app, track.client)
         log = self._folder / f"{name}.ndjson"
-        command = client_command(track.client)
-        if track.client == "go":
+        command = client_command(client)
+        if client == "go":
             process = self._process(track, app, [*command, self.service_url, log])
-        elif track.client == "python":
+        elif client == "python":
             process = self._process(track, app, [*command, self.service_url, log, self._broker.token])
         elif app in track.far or any(step.get("of") == app or _ends(step, app) for step in track.steps):
             process = self._process(track, app, [*command, self.service_url, self._folder])
         else:
             with self._lock:
-                if self._java is None:
-                    self._java = self._process(track, app, [*command, self.service_url, self._folder])
-                process = self._java
+                if client not in self._java:
+                    self._java[client] = self._process(track, app, [*command, self.service_url, self._folder])
+                process = self._java[client]
         return process.application(name, log)
 
     def _process(self, track: Track, app: str, command: list[str | Path]) -> Process:
@@ -227,13 +233,13 @@ class _Run:
     def _do_stats(self, _track: Track, step: Step) -> None:
         """Request statistics until they are equal twice: the proxy can be late, because it shares a process."""
         topic = step["topic"]
-        path = f"{topic.replace('://', '/')}/stats?getPreciseBacklog=true"
+        path = f"{rest_path(topic)}/stats?getPreciseBacklog=true"
         last: list[Any] = []
         for _ in range(_STATS_REQUESTS):
             before = time.time()
             stats = self._rest("GET", path)
             sample = StatsSample(topic, before, time.time(), stats)
-            figures = list(_figures(stats))
+            figures = segment_figures(stats) if sample.scalable else list(_figures(stats))
             if figures == last:
                 break
             last = figures

@@ -19,10 +19,13 @@ from typing import Any
 from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.networks import Route
 
-__all__ = ["CLIENTS", "Plan", "Problem", "Recipe", "Step", "Track"]
+__all__ = ["CLIENTS", "V5_CLIENT", "Plan", "Problem", "Recipe", "Step", "Track", "rest_path"]
 
 CLIENTS = ("python", "java", "go")
 """The languages of the official clients that applications use."""
+
+V5_CLIENT = "java5"
+"""The client in Java with the V5 API, for scalable topics; only some recipes can use it."""
 
 Step = dict[str, Any]
 
@@ -56,7 +59,9 @@ class Track:
     near: bool = False
     """Whether the track is the near miss of its recipe."""
     client: str = "python"
-    """The client of the applications: one of CLIENTS."""
+    """The client of the applications: one of CLIENTS, or V5_CLIENT."""
+    clients: dict[str, str] = field(default_factory=dict)
+    """The clients of the applications that use another."""
     route: Route | None = None
     """The network between all applications of the plan and the broker; None for the loopback interface."""
     far: set[str] = field(default_factory=set)
@@ -93,6 +98,13 @@ class Track:
         if not persistent:
             self.features.add("non-persistent")
         return f"{domain}://{self.namespace}/{name}"
+
+    def scalable(self, name: str = "t", *, segments: int = 1) -> str:
+        """Create a scalable topic with this many segments; return its name."""
+        topic = f"topic://{self.namespace}/{name}"
+        path = f"{rest_path(topic)}?numInitialSegments={segments}"
+        self.steps.append({"do": "rest", "method": "PUT", "path": path})
+        return topic
 
     def policy(self, path: str, body: Any) -> None:
         """Set a policy of the namespace before the first step."""
@@ -131,9 +143,9 @@ class Track:
 
     def rest(self, method: str, topic: str, path: str = "", body: Any = None) -> None:
         """Add a REST call on a topic."""
-        where = f"{topic.replace('://', '/')}{'/' + path if path else ''}"
+        where = f"{rest_path(topic)}{'/' + path if path else ''}"
         self.steps.append({"do": "rest", "method": method, "path": where, "body": body})
-        for word in ("unload", "resetcursor", "terminate", "skip", "expire"):
+        for word in ("unload", "resetcursor", "terminate", "skip", "expire", "split", "merge", "rebucket", "migrate"):
             if word in path:
                 self.features.add(word)
         if method == "DELETE":
@@ -146,6 +158,11 @@ class Track:
     def expect(self, problem: Problem | Callable[[Log], Iterable[Problem]]) -> None:
         """Add an expected problem, or a function that computes problems from the logs."""
         self.problems.append((lambda _: [problem]) if isinstance(problem, Problem) else problem)
+
+
+def rest_path(topic: str) -> str:
+    """Return the path of a topic in REST calls, without ``/admin/v2/``."""
+    return topic.replace("topic://", "scalable/").replace("://", "/")
 
 
 def _features(do: str, fields: Step) -> set[str]:

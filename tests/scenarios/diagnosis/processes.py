@@ -1,4 +1,4 @@
-"""The processes of applications: the programs with the Python, the Java and the Go client."""
+"""The processes of applications: the programs with the Python, the Java, the Java V5 and the Go client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ __all__ = ["Application", "Process", "client_command", "client_fault"]
 _FOLDER = Path(__file__).parent
 _ANSWER_S = 30
 
-_SOURCES = {"python": "application.py", "java": "Application.java", "go": "application.go"}
+_SOURCES = {
+    "python": "application.py",
+    "java": "Application.java",
+    "java5": "ApplicationV5.java",
+    "go": "application.go",
+}
+_SHARED, _POM_V5 = _FOLDER / "ClientProgram.java", _FOLDER / "pom-v5.xml"
 
 
 @cache
@@ -35,10 +41,13 @@ def client_command(client: str) -> list[str | Path]:
     if client == "python":
         return [sys.executable, source]
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "pcli-scenarios" / f"{client}-{digest(source)[:16]}"
+    folder = caches / "pcli-scenarios" / f"{client}-{digest(source, _SHARED)[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
-        return [*build_java(folder, [source]), "Application"] if client == "java" else build_go(folder, source)
+        if client == "go":
+            return build_go(folder, source)
+        poms = [_POM_V5] if client == "java5" else []
+        return [*build_java(folder, [_SHARED, source], *poms), source.stem]
 
 
 def client_fault(client: str) -> str:

@@ -71,6 +71,11 @@ def _missing(
             yield f"{entry}: {counts[entry]} lifecycles"
 
 
+def _application(consumer: str) -> str:
+    """Return the consumer of the application behind that of a segment."""
+    return consumer.partition("-seg-")[0]
+
+
 def _received(log: Log, sent: dict[str, set[Key]], until: float = math.inf) -> Counter[tuple[str, str, Key]]:
     """Return how often each consumer received each message until a time, by consumer, entry and message."""
     received = ((event, _entry(event["message_id"])) for event in log.of("received") if event["t"] <= until)
@@ -86,7 +91,9 @@ def _deliveries(log: Log, lifecycles: dict[str, dict[str, Any]], sent: dict[str,
     for (consumer, entry, _), count in _received(log, sent, last).items():
         expected[consumer, entry] = max(count, expected.get((consumer, entry), 0))
     for (consumer, entry), count in expected.items():
-        traced = [one for one in lifecycles.get(entry, {}).get("deliveries", ()) if one["consumer"] == consumer]
+        traced = [
+            one for one in lifecycles.get(entry, {}).get("deliveries", ()) if _application(one["consumer"]) == consumer
+        ]
         if len(traced) < count:
             yield f"{entry}: {consumer} received it {count} times, but the trace contains {len(traced)} deliveries"
 

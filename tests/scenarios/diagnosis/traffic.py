@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from scenarios.diagnosis.plan import Track
+from scenarios.diagnosis.plan import V5_CLIENT, Track
 
 __all__ = ["healthy"]
 
 
 def healthy(track: Track) -> None:
     """Add producers and consumers of random kinds that work as intended."""
+    if track.client == V5_CLIENT:
+        _scalable(track)
+        return
     kind = track.pick(*["busy"] * 6, "pattern", "compacted")
     if kind == "busy" or track.client != "python":
         _busy(track)
@@ -16,6 +19,22 @@ def healthy(track: Track) -> None:
         _pattern(track)
     else:
         _compacted(track)
+
+
+def _scalable(track: Track) -> None:
+    """Add a scalable topic with a stream consumer and a queue consumer."""
+    topic = track.scalable("busy", segments=track.draw(1, 3))
+    for name, kind in (("one", "stream"), ("two", "queue"))[: track.draw(1, 2)]:
+        track.do("app", "subscribe", consumer=name, topic=topic, subscription=kind, type=kind)
+        track.do("app", "consume", consumer=name, work_ms=track.pick(0, 0, 2))
+    track.do(
+        "app", "producer", producer="maker", topic=topic, batch=track.pick(0, 0, 20), unnamed=track.pick(True, False)
+    )
+    keys = [f"k{number}" for number in range(9)]
+    for part in range(3):
+        track.do("app", "send", producer="maker", first=part * 80, count=track.draw(10, 80), keys=keys)
+        track.sleep(0.5)
+    track.stats(topic)
 
 
 def _pattern(track: Track) -> None:

@@ -11,6 +11,7 @@ from scenarios.diagnosis.recipes import (
     producers,
     raw_clients,
     redeliveries,
+    scalable_topics,
     transactions,
 )
 from scenarios.diagnosis.recipes.registry import RECIPES
@@ -27,5 +28,6 @@ __all__ = [
     "producers",
     "raw_clients",
     "redeliveries",
+    "scalable_topics",
     "transactions",
 ]
