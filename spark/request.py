@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pcli.codec.capture.reading import ReadOptions
+from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.tables.catalog import Table, chosen_tables
 
 __all__ = ["HORIZON_S", "SPLIT_BYTES", "Request", "RequiredData"]
@@ -15,10 +16,6 @@ SPLIT_BYTES: Final = 128 << 20
 
 HORIZON_S: Final = 86_400.0
 """The default of `Request.horizon_s`: 24 hours."""
-
-_OBSERVED: Final = frozenset(
-    {"balances", "connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ class Request:
         names = {table.name for table in self.tables}
         return RequiredData(
             lifecycles=not names.isdisjoint({"messages", "exchanges", "permits"}),
-            observing=not names.isdisjoint(_OBSERVED),
+            observing=not names.isdisjoint(OBSERVED),
             permits="permits" in names,
             frames="frames" in names,
         )

@@ -22,6 +22,7 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES, MESSAGES
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.columnar.permits.permit_buckets import PERMITS, PERMITS_ORDER
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
+from pcli.spark.tables.segment_columns import with_segment_columns
 
 __all__ = ["CAPTURES", "DAY", "GAPS", "ON_REQUEST", "PARTITION", "STATUSES", "TABLES", "Table", "chosen_tables"]
 
@@ -128,19 +129,26 @@ _ALL: Final = (
     _partitioned("messages",
                  "an entry as brokers store it (a message or a batch), with its publication, deliveries and final "
                  "state",
-                 MESSAGES, ("cluster", "topic", "first_ns", "ledger", "entry"), "first_ns"),
+                 with_segment_columns(MESSAGES), ("cluster", "topic", "first_ns", "ledger", "entry"), "first_ns"),
     _partitioned("exchanges", "a request with its response, if there is one", EXCHANGES,
                  ("cluster", "asked_ns", "asked_frame"), "asked_ns"),
     Table("findings", "a problem that `pcli diagnose` reports", OBSERVED["findings"],
           ("cluster", "rule", "variant", "topic", "subscription", "consumer", "producer", "connection", "what")),
-    Table("topics", "a topic", OBSERVED["topics"], ("cluster", "topic")),
-    Table("subscriptions", "a subscription", OBSERVED["subscriptions"], ("cluster", "topic", "subscription")),
-    Table("balances", "a topic or a subscription, with its message balance", OBSERVED["balances"],
+    Table("topics", "a topic", with_segment_columns(OBSERVED["topics"]), ("cluster", "topic")),
+    Table("subscriptions", "a subscription", with_segment_columns(OBSERVED["subscriptions"]),
           ("cluster", "topic", "subscription")),
-    Table("consumers", "a consumer, with all its sessions", OBSERVED["consumers"],
+    Table("balances", "a topic or a subscription, with its message balance", with_segment_columns(OBSERVED["balances"]),
+          ("cluster", "topic", "subscription")),
+    Table("consumers", "a consumer, with all its sessions", with_segment_columns(OBSERVED["consumers"]),
           ("cluster", "topic", "subscription", "consumer", "connection", "consumer_id", "session")),
-    Table("producers", "a producer, with all its sessions", OBSERVED["producers"],
+    Table("producers", "a producer, with all its sessions", with_segment_columns(OBSERVED["producers"]),
           ("cluster", "topic", "producer", "connection", "producer_id", "session")),
+    Table("segments", "a segment of a scalable topic", OBSERVED["segments"], ("cluster", "scalable_topic", "segment")),
+    Table("layouts", "a change of the layout of a scalable topic", OBSERVED["layouts"],
+          ("cluster", "scalable_topic", "frame", "epoch")),
+    Table("assignments", "a period in which the controller of a scalable topic assigns a segment to a registered "
+          "consumer, or a registration without a segment", OBSERVED["assignments"],
+          ("cluster", "scalable_topic", "subscription", "since_frame", "segment", "consumer")),
     Table("connections", "a TCP connection", OBSERVED["connections"], ("cluster", "connection")),
     _partitioned("permits", "a second of a consumer's session in which permits changed", PERMITS, PERMITS_ORDER,
                  "bucket_ns"),

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pcli.spark.tables.catalog import DAY, PARTITION, Table
+from pcli.spark.tables.segment_columns import add_segments
 from pcli.spark.tables.table_store import Store, refused
 
 __all__ = ["ROW_GROUP", "DataFile", "Staging", "in_order", "statistics_of", "write_bytes", "write_rows"]
@@ -79,8 +80,9 @@ class DataFile:
 def write_rows(staging: Staging, table: Table, part: int, rows: pa.Table) -> list[DataFile]:
     """Write a part of a table: one file, or one for each cluster and day; no file if there are no rows.
 
-    ``part`` is the number of the part. The rows need all columns of the table's schema, in any order. Raise LocalError
-    if the file system reports an error.
+    ``part`` is the number of the part. The rows need all columns of the table's schema, in any order, except those that
+    are computed here (`day`, and the columns of segment_columns.py). Raise LocalError if the file system reports an
+    error.
     """
     if not rows.num_rows:
         return []
@@ -98,6 +100,8 @@ def write_bytes(staging: Staging, name: str, data: bytes) -> str:
 
 def in_order(table: Table, rows: pa.Table) -> pa.Table:
     """Return rows with the columns of a table, in the table's order."""
+    if "segment" in table.schema.names and "segment" not in rows.column_names:
+        rows = add_segments(rows)
     return _sorted(rows.select(table.schema.names).cast(table.schema), (*table.partition, *table.order))
 
 

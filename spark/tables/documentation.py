@@ -28,6 +28,9 @@ generated from the code by `make docs`. [delta-tables.md](delta-tables.md) descr
 - Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number. These are the numbers
   that `pcli dissect` and tshark assign if they read all captures of the cluster in order.
 - The tables `messages`, `exchanges`, `permits` and `frames` are partitioned by `cluster` and `day` (UTC).
+- `scalable_topic` and `segment` are in the tables of topics and of their objects, and in `segments`, `layouts` and
+  `assignments`. A topic that is no segment has null in both; `segments.topic` names also the classic topics that became
+  segments in a migration.
 - Each run replaces the rows of all tables. The table `runs` lists the version of each table that a run has written,
   so that a reader can combine tables of the same run. Earlier runs remain readable.
 - A repeated run writes the same rows. Files and folders whose names begin with `_` are internal.

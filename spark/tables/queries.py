@@ -106,6 +106,30 @@ VIEWS: Final = (
         """,
         parameters="at_ns",
     ),
+    View(
+        "segment_rates",
+        "a segment of a scalable topic, with its messages, and messages per second from its first layout to its seal or the end",
+        ("captures", "segments", "topics"),
+        """
+        SELECT *, round(messages_in / nullif(seconds, 0), 3) AS rate_in
+        FROM (SELECT s.cluster, s.scalable_topic, s.segment, s.state, s.first_hash, s.last_hash, s.parents, s.children,
+                     s.broker, coalesce(t.messages_in, 0) AS messages_in,
+                     (coalesce(s.sealed_ns, c.last_ns) - s.first_ns) / 1e9 AS seconds
+              FROM segments s LEFT JOIN topics t USING (cluster, topic)
+                   JOIN (SELECT cluster, max(last_ns) AS last_ns FROM captures GROUP BY cluster) c USING (cluster))
+        ORDER BY cluster, scalable_topic, segment
+        """,
+    ),
+    View(
+        "hand_overs",
+        "a segment that the controller took from one consumer and assigned to another, the slowest first",
+        ("assignments",),
+        """
+        SELECT cluster, scalable_topic, segment, subscription, taken_from, consumer, since_ns,
+               round(hand_over_ns / 1e6, 3) AS hand_over_ms, refused, withdrawn_ns IS NOT NULL AS withdrawn
+        FROM assignments WHERE taken_from IS NOT NULL ORDER BY withdrawn, hand_over_ms DESC NULLS FIRST
+        """,
+    ),
 )
 """The views that each query can use."""
 
@@ -119,6 +143,8 @@ EXAMPLES: Final = (
         "Findings by rule",
         "SELECT rule, severity, count(*) AS findings FROM findings GROUP BY ALL ORDER BY findings DESC",
     ),
+    ("Rates of the segments of scalable topics", "SELECT * FROM segment_rates"),
+    ("Hand-overs of segments, the slowest first", "SELECT * FROM hand_overs"),
     ("Requests with errors", "SELECT request, error, count(*) FROM exchanges WHERE error IS NOT NULL GROUP BY ALL"),
 )
 """Questions with their queries."""

@@ -6,8 +6,8 @@
 - group_division, topic_routing, partial_trackers: divide a large group into parts of connections and parts of topics
 - recording_context: facts that all groups share; host_history: events of hosts, whose connections may be in many groups
 - observe_group: observes one group (`observe`) and combines the findings of all groups (`conclude`)
-- observation_schemas: the tables; client_tables, topic_tables, finding_table: their columns, with the sources of values
-  in record_columns
+- observation_schemas: the tables; client_tables, topic_tables, scalable_tables, finding_table: their columns, with the
+  sources of values in record_columns
 """
 
 __all__: list[str] = []

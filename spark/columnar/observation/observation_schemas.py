@@ -14,6 +14,7 @@ from pcli.spark.columnar.observation.finding_table import FINDING_CELLS
 from pcli.spark.columnar.observation.host_history import HOST_EVENTS
 from pcli.spark.columnar.observation.record_columns import schema_of
 from pcli.spark.columnar.observation.recording_context import CAPTURE_PARTS
+from pcli.spark.columnar.observation.scalable_tables import ASSIGNMENT_CELLS, LAYOUT_CELLS, SEGMENT_CELLS
 from pcli.spark.columnar.observation.topic_tables import BALANCE_CELLS, KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS
 
 __all__ = ["INNER", "TABLES"]
@@ -27,6 +28,9 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "subscriptions": schema_of(SUBSCRIPTION_CELLS),
     "topics": schema_of(TOPIC_CELLS),
     "balances": schema_of(BALANCE_CELLS),
+    "segments": schema_of(SEGMENT_CELLS),
+    "layouts": schema_of(LAYOUT_CELLS),
+    "assignments": schema_of(ASSIGNMENT_CELLS),
 }
 """Tables that `observe` returns for each group."""
 

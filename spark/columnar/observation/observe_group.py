@@ -41,6 +41,14 @@ from pcli.spark.columnar.observation.host_history import HostLog, play
 from pcli.spark.columnar.observation.partial_trackers import LAST, BrokerFrameTime, LinkTracker, TopicTracker
 from pcli.spark.columnar.observation.record_columns import rows_of
 from pcli.spark.columnar.observation.recording_context import Recording, capture_part, whole
+from pcli.spark.columnar.observation.scalable_tables import (
+    ASSIGNMENT_CELLS,
+    LAYOUT_CELLS,
+    SEGMENT_CELLS,
+    assignments_of,
+    layouts_of,
+    segments_of,
+)
 from pcli.spark.columnar.observation.topic_tables import (
     BALANCE_CELLS,
     KEY_CELLS,
@@ -203,6 +211,7 @@ class Group(Generic[_T]):
         consumers = [FinalConsumer(one, statistics.consumer(one), now) for one in records.get("consumer", ())]
         links = [self._with_bytes(one) for one in records.get("connection", ())]
         producers = [FinalProducer(one, now) for one in records.get("producer", ())]
+        scalable = records.get("scalable_topic", ())
         return {
             "findings": rows_of(FINDING_CELLS, list(self._found.values()), cluster),
             "consumers": rows_of(CONSUMER_CELLS, consumers, cluster),
@@ -212,6 +221,9 @@ class Group(Generic[_T]):
             "subscriptions": rows_of(SUBSCRIPTION_CELLS, subscriptions, cluster),
             "topics": rows_of(TOPIC_CELLS, topics, cluster),
             "balances": rows_of(BALANCE_CELLS, balances, cluster),
+            "segments": rows_of(SEGMENT_CELLS, segments_of(scalable), cluster),
+            "layouts": rows_of(LAYOUT_CELLS, layouts_of(scalable), cluster),
+            "assignments": rows_of(ASSIGNMENT_CELLS, assignments_of(scalable), cluster),
             "host_events": self._log.rows(),
             "capture_parts": capture_part(capture),
         }

@@ -35,7 +35,7 @@ def test_tables_and_their_sum(pcli, folder, tmp_path):
     ran = pcli("analyze", folder, "-o", tmp_path / "out")
     assert ran.code == 0
     assert ran.err == ""
-    names = {line.split()[0] for line in ran.lines[1:] if line.startswith(tuple("abcefgkmpst"))}
+    names = {line.split()[0] for line in ran.lines[1:] if line.startswith(tuple("abcefgklmpst"))}
     assert {"captures:", "findings:"} <= names
     tables = StoredTables(str(tmp_path / "out"))
     assert set(tables.names) <= names

@@ -45,6 +45,26 @@ def test_every_view_is_in_an_example():
     assert [view.name for view in VIEWS if view.name not in text] == []
 
 
+def test_the_views_of_scalable_topics_agree_with_the_statistics(pcli, captures_5, tmp_path):
+    capture = captures_5 / "consumers-join-leave-crash.pcap"
+    assert pcli("analyze", capture, "-o", tmp_path / "out").code == 0
+    [topic] = json.loads(pcli("stats", "segments", "-r", capture, "-T", "json").out)
+    rates = {row["segment"]: row for row in asked(pcli, tmp_path / "out", "SELECT * FROM segment_rates")}
+    assert rates.keys() == {one["segment"] for one in topic["segments"]}
+    for one in topic["segments"]:
+        row = rates[one["segment"]]
+        assert (row["messages_in"], row["state"], row["parents"]) == (
+            one["messages_in"], one["state"], one["parents"]
+        )  # fmt: skip
+        # The statistics end at the last frame, and the view ends at the last packet.
+        assert row["rate_in"] == pytest.approx(one["rate_in"], rel=0.01)
+    moves = asked(pcli, tmp_path / "out", "SELECT * FROM hand_overs")
+    assert [row["hand_over_ms"] for row in moves] == sorted(
+        (pytest.approx((one["ready"] - one["at"]) * 1e3, abs=2e-3) for one in topic["hand_overs"]),
+        key=lambda one: -one.expected,
+    )
+
+
 def test_the_views_agree_with_the_rows(pcli, out):
     messages = StoredTables(str(out)).read("messages").to_pylist()
     deliveries = [(row, delivery) for row in messages for delivery in row["deliveries"]]

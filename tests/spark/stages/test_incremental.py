@@ -28,7 +28,10 @@ from pcli.spark.tables.runs import read_runs
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import open_store
 
-MANY = ("messages", "exchanges", "connections", "consumers", "producers", "findings", "permits", "frames", "keys")
+MANY = (
+    "messages", "exchanges", "connections", "consumers", "producers", "findings", "permits", "frames", "keys",
+    "segments", "layouts", "assignments",
+)  # fmt: skip
 
 
 def cut(path, folder, parts):
@@ -102,6 +105,18 @@ def test_file_by_file_gives_the_tables_of_one_run(tmp_path, parts, captures, ope
         if number in (3, 5):
             run(captures, tmp_path / f"whole-{number}")
             equal(tmp_path / "out", tmp_path / f"whole-{number}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["consumers-join-leave-crash", "migrate"])
+def test_scalable_topics_file_by_file(tmp_path, captures_5, captures, name):
+    (tmp_path / "parts").mkdir()
+    for part in cut(captures_5 / f"{name}.pcap", tmp_path / "parts", 4):
+        shutil.copy2(part, captures)
+        run(captures, tmp_path / "out", incremental=True)
+    run(captures, tmp_path / "whole")
+    assert StoredTables(str(tmp_path / "out")).read("segments").num_rows > 4
+    equal(tmp_path / "out", tmp_path / "whole")
 
 
 class Apart(InProcess):

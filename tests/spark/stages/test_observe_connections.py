@@ -5,12 +5,13 @@ import json
 import pytest
 
 from pcli.spark.analysis import analyze
+from pcli.spark.columnar.observation.observation_schemas import TABLES
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
 from pcli.spark.stages import observe_connections
 from pcli.spark.tables.stored_tables import StoredTables
 
-NAMES = ("findings", "consumers", "producers", "connections", "keys", "subscriptions", "topics", "balances")
+NAMES = tuple(TABLES)
 
 
 class Several(InProcess):

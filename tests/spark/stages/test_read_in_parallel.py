@@ -15,6 +15,7 @@ CAPTURES = [
     "go/chunks.pcap",
     "java/cut-packets.pcap",
     "java/late-capture.pcap",
+    "java/scalable-topic.pcap",
     "java/txn-commit.pcap",
     "python/10-shared-redelivery.pcap",
     "python/37-packets-lost.pcap",
