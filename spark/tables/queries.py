@@ -108,7 +108,7 @@ VIEWS: Final = (
     ),
     View(
         "segment_rates",
-        "a segment of a scalable topic, with its messages, and messages per second from its first layout to its seal or the end",
+        "a segment of a scalable topic, with its messages per second from its first layout to its seal or the end",
         ("captures", "segments", "topics"),
         """
         SELECT *, round(messages_in / nullif(seconds, 0), 3) AS rate_in
