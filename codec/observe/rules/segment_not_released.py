@@ -4,13 +4,14 @@
 
 The controller assigned the segment to another consumer of the subscription. Normally the old consumer closes its own
 consumer of the segment within 100 ms, and the new one succeeds at its second attempt. Here the old consumer kept its
-Exclusive subscription, so that the new consumer was refused for longer. Until the segment is released, the old consumer
-receives its messages, or nobody processes them.
+Exclusive subscription, so that the new consumer was refused or waited for longer. Until the segment is released, the
+old consumer receives its messages, or nobody processes them.
 
 ## On the wire
 
 SCALABLE_TOPIC_ASSIGNMENT_UPDATE or SCALABLE_TOPIC_SUBSCRIBE_RESPONSE with the segment, SUBSCRIBE to the segment, ERROR
-ConsumerBusy, and no CLOSE_CONSUMER of the old consumer.
+ConsumerBusy, and no CLOSE_CONSUMER of the old consumer. If the old process hangs, the SUBSCRIBE is answered only after
+the broker has checked the old connection (`connectionLivenessCheckTimeoutMillis`, 5 s by default) and closed it.
 
 ## What would disprove it
 
@@ -52,14 +53,17 @@ _HELD: Final = Cause(
     thresholds=(_DURATION,),
 )
 def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for each hand-over that took longer than the limit and was refused at least once."""
+    """Return a finding for each hand-over that took longer than the limit because of the old consumer."""
     for one in topic.hand_overs:
         over_ns = max(one.ready_ns, one.withdrawn_ns)
         lasted = (over_ns if over_ns >= 0 else moment.now_ns) - one.time_ns
-        if not one.busy.count or lasted < moment.value(_DURATION):
+        if lasted < moment.value(_DURATION) or (not one.busy.count and one.waited_ns < moment.value(_DURATION)):
             continue
         doubts = topic.doubts
         before, after = printable(one.before), printable(one.after)
+        effect = f"was answered after {span(one.waited_ns)}"
+        if one.busy.count:
+            effect = f"was refused {times(one.busy.count)} with ConsumerBusy ({frames_text(one.busy.frames)})"
         yield Finding(
             "error" if over_ns < 0 else "warning",
             certainty(doubts, "likely"),
@@ -67,8 +71,7 @@ def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
             subscription_of(topic, one.subscription, one.after),
             f"The controller assigned segment {one.segment} of {topic_text(topic)} (subscription "
             f"{printable(one.subscription)}) to consumer {after} in {at(one.frame)}, but consumer {before} kept it for "
-            f"{span(lasted)}: the SUBSCRIBE of {after} was refused {times(one.busy.count)} with ConsumerBusy "
-            f"({frames_text(one.busy.frames)}).",
+            f"{span(lasted)}: the SUBSCRIBE of {after} {effect}.",
             one.time_ns,
             [one.frame, *one.busy.frames, one.ready_frame],
             "A CLOSE_CONSUMER of the old consumer in that time would disprove the finding; there is none."

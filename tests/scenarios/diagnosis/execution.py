@@ -245,6 +245,8 @@ class _Run:
             last = figures
             time.sleep(_STATS_S)
         self.samples.append(sample)
+        file = self._folder / f"stats-{len(self.samples)}.json"
+        file.write_text(json.dumps(vars(sample), indent=1))
 
     def _do_kill(self, track: Track, step: Step) -> None:
         self._signal(track, step, signal.SIGKILL)

@@ -131,6 +131,8 @@ class ControlledConsumerRecord:
     ended_frame: int = 0
     end: str = ""
     """``closed`` after SCALABLE_TOPIC_UNSUBSCRIBE, or a key of ENDS; empty while the consumer is registered."""
+    given_up: bool = False
+    """Whether the consumer was lost and other consumers have all its segments: the grace period is over."""
     error: str = ""
     """The error of the response, with its message."""
     error_frame: int = 0
@@ -157,6 +159,8 @@ class HandOver:
     frame: int
     busy: Occurrences = field(default_factory=Occurrences)
     """SUBSCRIBEs of the new consumer that were refused with ConsumerBusy."""
+    waited_ns: int = 0
+    """The longest time that a SUBSCRIBE of the new consumer waited for its response."""
     ready_ns: int = -1
     """Time of the response to the successful SUBSCRIBE of the new consumer."""
     ready_frame: int = 0

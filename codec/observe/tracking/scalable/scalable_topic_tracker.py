@@ -13,7 +13,7 @@ Rules of this file
 5. If a stream consumer loses its connection, the controller keeps its share of the segments for a grace period, and can
    assign other segments to it in that time. The capture does not contain such assignments. A segment is unattended if
    a consumer was lost, no registered consumer has the segment or one of its ancestors, and a known consumer had the
-   segment or its parents before.
+   segment or its parents before. The grace period is over when an assignment leaves no segment unattended.
 6. Memory is bounded by the constants below; the oldest objects are dropped first.
 
 Source: traffic of a broker and a client 5.0.1.
@@ -251,7 +251,7 @@ class ScalableTopicTracker:
         """Begin and end the periods in which segments of a subscription are unattended (rule 5)."""
         consumers = [one for one in topic.consumers if one.subscription == subscription and one.type == "STREAM"]
         names = {one.name for one in consumers if not one.end}
-        lost = [one for one in consumers if one.end in _GRACE_ENDS and one.name not in names]
+        lost = [one for one in consumers if one.end in _GRACE_ENDS and one.name not in names and not one.given_up]
         covered = {number for one in consumers if not one.end for number in one.segments}
         open_now = {
             one.segment: one for one in topic.unattended if one.subscription == subscription and one.until_ns < 0
@@ -278,6 +278,7 @@ class ScalableTopicTracker:
             _segment(record.topic, one.segment_id, one.hash_start, one.hash_end)
         _append(record.assignments, Assignment(message.layout_epoch, now, frame, segments), MAX_ASSIGNMENTS)
         self._cover(record.topic, record.subscription, now, frame)
+        _give_up(record.topic, record.subscription)
         if record.type == "CHECKPOINT":
             return  # checkpoint consumers have cursors of their own
         for number, buckets in segments.items():
@@ -311,6 +312,7 @@ class ScalableTopicTracker:
         if hand_over is None or peer.name != f"{hand_over.after}-seg-{parts.id}":
             return
         error, _ = facts.error
+        hand_over.waited_ns = max(hand_over.waited_ns, facts.frame.time_ns - request.time_ns)
         if not error:
             hand_over.ready_ns, hand_over.ready_frame = facts.frame.time_ns, facts.frame.number
             del self._open[key]
@@ -323,6 +325,15 @@ _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
 
 _GRACE_ENDS: Final = LOST | {"fin_client", "reset_client", "silence"}
 """Ends of connections after which the controller waits for a consumer."""
+
+
+def _give_up(topic: ScalableTopicRecord, subscription: str) -> None:
+    """Forget the lost consumers of a subscription after an assignment, if all its segments are attended (rule 5)."""
+    if any(one.until_ns < 0 and one.subscription == subscription for one in topic.unattended):
+        return
+    for one in topic.consumers:
+        if one.subscription == subscription and one.end in _GRACE_ENDS:
+            one.given_up = True
 
 
 def _uncovered(topic: ScalableTopicRecord, consumers: list[ControlledConsumerRecord], covered: set[int]) -> set[int]:

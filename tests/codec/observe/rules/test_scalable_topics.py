@@ -200,6 +200,22 @@ def test_the_children_of_a_segment_belong_to_a_lost_consumer(topic):
     assert f"did not receive segments 1, {right} for" in topic.found()["segment-unattended"].what
 
 
+def test_a_consumer_leaves_in_order_after_the_grace_period_of_another(topic):
+    """Segment 0 was shared with the lost consumer, so that it was never without a consumer."""
+    topic.layout()
+    topic.register("s1", 0, stream=1)
+    topic.register("s2", 0, stream=2)
+    topic.register("s3", 1, stream=3)
+    topic.lose(2)
+    topic.wait(60)
+    topic.assign(0, stream=1)
+    topic.wait(20)
+    topic.client(pb.CommandScalableTopicUnsubscribe(request_id=77, consumer_id=0), 1)
+    topic.wait(5)
+    topic.layout()
+    assert "segment-unattended" not in topic.found()
+
+
 @pytest.mark.parametrize("leave", ["unsubscribe", "register again"])
 def test_a_consumer_that_leaves_in_order_or_returns_at_once(topic, leave):
     topic.layout()
@@ -226,7 +242,7 @@ def hand_over(topic, seconds, *, busy=1):
     topic.assign(0, stream=1)
     for _ in range(busy):
         topic.subscribe("s2", 1, stream=2, busy=True)
-        topic.wait(seconds / busy)
+        topic.wait(seconds / max(busy, 1))
 
 
 def test_a_consumer_that_does_not_release_a_segment(topic):
@@ -245,6 +261,22 @@ def test_a_consumer_that_releases_a_segment_late(topic):
     topic.client(pb.CommandCloseConsumer(consumer_id=2, request_id=50), 1)
     topic.subscribe("s2", 1, stream=2)
     assert topic.found()["segment-not-released"].severity == "warning"
+
+
+def test_a_hand_over_that_waits_for_a_consumer_that_hangs(topic):
+    hand_over(topic, 0, busy=0)
+    name = topic.name(1)
+    request = pb.CommandSubscribe(
+        topic=name, subscription="st", subType=pb.CommandSubscribe.Exclusive, consumer_id=2, request_id=900,
+        consumer_name="s2-seg-1",
+    )  # fmt: skip
+    topic.client(request, 2)
+    topic.wait(5.1)
+    topic.lose(1)
+    topic.broker(pb.CommandSuccess(request_id=900), 2)
+    found = topic.found()["segment-not-released"]
+    assert found.severity == "warning"
+    assert "consumer s1 kept it for 5.1 s: the SUBSCRIBE of s2 was answered after 5.1 s." in found.what
 
 
 def test_an_ordinary_hand_over(topic):
