@@ -29,6 +29,7 @@ _ORDER: Final = (
     # scalable topics
     "segment-unattended", "segment-not-released", "parent-not-drained", "stale-layout", "layout-swings",
     "no-controller", "skewed-segments", "scalable-name-as-topic", "classic-topic-in-transaction",
+    "entry-in-two-buckets", "key-in-wrong-segment", "stored-in-two-segments",
     # connections, hosts, exchanges, the capture
     "first-bytes", "auth-refused", "auth-expired", "broker-unavailable", "reconnect-loop", "keep-alive-missed",
     "consumer-reconnect-loop", "producer-reconnect-loop", "request-refused", "slow-answers", "answers-missing",

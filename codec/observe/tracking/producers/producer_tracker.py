@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.producers.entry_hashes import check_hashes
 from pcli.codec.observe.tracking.producers.producer_commands import ProducerCommands
 from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
 from pcli.codec.observe.tracking.producers.receipts import Receipts
@@ -120,6 +121,7 @@ class ProducerTracker:
             self._transactions.sent(lifecycle, facts)
         if lifecycle.topic is not None and lifecycle.topic.segment is not None:
             self._resends.sent(facts, lifecycle)
+            check_hashes(facts, lifecycle.topic.segment)
 
     def _send_error(self, facts: Facts) -> None:
         self._receipts.error(facts)

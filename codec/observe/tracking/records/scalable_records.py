@@ -48,6 +48,10 @@ class SegmentRecord:
     pruned_ns: int = -1
     """Time of the first layout in which it is absent."""
     pruned_frame: int = 0
+    straddling: Occurrences = field(default_factory=Occurrences)
+    """SENDs whose entry hashes belong to more than one entry bucket; the sample is the range of the hashes."""
+    misrouted: Occurrences = field(default_factory=Occurrences)
+    """SENDs whose key has a hash outside the range of the segment; the sample is the key."""
     topic_record: TopicRecord | None = field(default=None, repr=False)
     """The topic that stores the segment; None if no producer or consumer opened it in the capture."""
 

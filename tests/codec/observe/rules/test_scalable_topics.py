@@ -10,6 +10,7 @@ from pcli.codec.capture import ReadOptions, StreamEnd, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.tracking.tracker import process_events
 from pcli.codec.proto import pb
+from pcli.codec.scalable.routing import key_hashes
 from pcli.codec.scalable.segment_name import SegmentName
 from pcli.codec.wire.build import push_entry
 
@@ -420,6 +421,51 @@ def test_a_refused_producer_of_the_topic_itself(topic):
     topic.client(pb.CommandProducer(topic=TOPIC, producer_id=1, request_id=1))
     topic.broker(pb.CommandError(request_id=1, error=pb.InvalidTopicName, message="no"))
     assert "scalable-name-as-topic" not in topic.found()
+
+
+def send(topic, number, sequence, payload=b"hello", **metadata):
+    fields = pb.MessageMetadata(producer_name=f"p-{number}", sequence_id=sequence, publish_time=1, **metadata)
+    topic.client(pb.CommandSend(producer_id=number, sequence_id=sequence), 9, push_entry(fields, payload))
+
+
+def place(number, entry):
+    return pb.MessageIdData(ledgerId=100 + number, entryId=entry)
+
+
+@pytest.mark.parametrize(("low", "high", "found"), [(100, 16383, False), (16383, 16384, True), (0, 65535, True)])
+def test_an_entry_with_hashes_of_two_buckets(topic, low, high, found):
+    topic.segments[0].entry_bucket_splits.extend([16384])
+    topic.layout()
+    topic.publish(0, 0)
+    send(topic, 0, 0, entry_hash_min=low, entry_hash_max=high)
+    findings = topic.found()
+    assert ("entry-in-two-buckets" in findings) == found
+    if found:
+        assert f"first {low} to {high} (frame" in findings["entry-in-two-buckets"].what
+
+
+@pytest.mark.parametrize(("key", "number"), [("a", 0), ("a", 1), ("k14", 0), ("k14", 1)])
+def test_the_segment_of_a_key(topic, key, number):
+    topic.layout()
+    topic.publish(number, 0)
+    high, low = key_hashes(key.encode())
+    send(topic, number, 0, partition_key=key, entry_hash_min=low, entry_hash_max=low)
+    wrong = high // 32768 != number
+    assert ("key-in-wrong-segment" in topic.found()) == wrong
+
+
+def test_a_message_that_is_stored_in_parent_and_child(topic):
+    topic.layout()
+    topic.publish(0, 0)
+    send(topic, 0, 0, b"1")
+    topic.broker(pb.CommandCloseProducer(producer_id=0, request_id=2**64 - 1), 9)
+    topic.broker(pb.CommandSendReceipt(producer_id=0, sequence_id=0, message_id=place(0, 0)), 9)
+    topic.replace([0], (0, 16383), (16384, 32767))
+    topic.layout()
+    topic.publish(2, 0)
+    send(topic, 2, 0, b"1")
+    found = topic.found()["stored-in-two-segments"]
+    assert (found.severity, found.count, found.subject["producer"]) == ("warning", 1, "p-0")
 
 
 CLASSIC = "persistent://public/default/bills"
