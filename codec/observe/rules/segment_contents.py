@@ -20,7 +20,7 @@ _RESENT: Final = Cause("client", "likely", ("an application that sent equal mess
 
 @rule(
     "scalable_topic",
-    facts=("segments",),
+    facts=("segments", "consumers"),
     title="entries of several entry buckets",
     issue="PIP-486",
     effect=("entry belongs to several buckets", "entries belong to several buckets"),

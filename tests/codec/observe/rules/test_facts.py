@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,13 +84,16 @@ class FieldReadRecorder:
 
 
 @pytest.fixture(scope="module")
-def recordings(corpus: Any) -> list[tuple[Moment, list[tuple[str, Any]]]]:
-    """Return the records of some captures."""
+def recordings(corpus: Any, captures_5: Path) -> list[tuple[Moment, list[tuple[str, Any]]]]:
+    """Return the records of some captures, and of all captures of V5 clients."""
+    data = {name: corpus.data(name) for name in CAPTURES} | {
+        path.name: path.read_bytes() for path in sorted(captures_5.glob("*.pcap"))
+    }
     kept = []
-    for name in CAPTURES:
+    for name, content in data.items():
         records: list[tuple[str, Any]] = []
         tracker = Tracker(on_done=lambda *row, to=records: to.append(row))
-        process_events(read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)), tracker)
+        process_events(read_capture([(name, io.BytesIO(content))], ReadOptions(ends=True)), tracker)
         records += tracker.records()
         kept.append((Moment(tracker.capture.last_ns, over=True, capture=tracker.capture), records))
     return kept
