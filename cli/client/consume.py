@@ -15,16 +15,35 @@ __all__ = ["ConsumeOptions", "consume"]
 _Type = Literal["Exclusive", "Shared", "Failover", "Key_Shared"]
 
 
+_Kind = Literal["stream", "queue", "checkpoint"]
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
     """The options of `consume`."""
 
-    topic: Annotated[str, argument("TOPIC", "orders, tenant/namespace/orders or persistent://tenant/ns/orders.")]
+    topic: Annotated[
+        str,
+        argument(
+            "TOPIC",
+            "orders, tenant/namespace/orders, persistent://tenant/ns/orders, or topic://tenant/ns/orders for a "
+            "scalable topic of Pulsar 5.",
+        ),
+    ]
     url: Url = "pulsar://localhost:6650"
     subscription: Annotated[
         str, option("-s --subscription-name NAME", "Durable subscription; created if necessary.")
     ] = ""
     type: Annotated[_Type, option("--subscription-type", "Type of the subscription.")] = "Exclusive"
+    kind: Annotated[
+        _Kind,
+        option(
+            "--type",
+            "Consumer of a scalable topic (topic://). stream: in the order of each key, segments are assigned to "
+            "consumers; queue: shared by all consumers; checkpoint: reads without a durable subscription, -s names a "
+            "group of readers.",
+        ),
+    ] = "stream"
     reader: Annotated[bool, option("--reader", "Read without a durable subscription.")] = False
     number: Annotated[int, option("-n --num-messages N", "Stop after N messages; 0: no limit.", min=0)] = 0
     last: Annotated[int, option("--last N", "Begin with the last N messages; implies --reader.", min=0)] = 0
@@ -65,6 +84,16 @@ class ConsumeOptions:
         """Whether messages are read without a durable subscription."""
         return self.reader or bool(self.last and not self.subscription)
 
+    @property
+    def scalable(self) -> bool:
+        """Whether the topic is a scalable topic."""
+        return self.topic.startswith("topic://")
+
+    @property
+    def acknowledges(self) -> bool:
+        """Whether the command acknowledges messages. Readers and checkpoint consumers do so themselves."""
+        return not (self.uses_reader or self.no_ack or (self.scalable and self.kind == "checkpoint"))
+
 
 def consume(options: ConsumeOptions, credentials: Credentials) -> None:
     r"""Print the messages of a topic until Ctrl-C; each message is acknowledged after it is printed.
@@ -78,6 +107,8 @@ def consume(options: ConsumeOptions, credentials: Credentials) -> None:
     pcli consume orders -s audit --subscription-type Shared -n 100 --format '%T %k %s\n' --nack-every 10
 
     pcli consume jobs -s workers --subscription-type Key_Shared --key-range 0-32767
+
+    pcli consume topic://public/default/orders -s audit --type queue
 
     %s payload, %k key, %i message id, %p partition, %t topic, %T publish time (ms), %h properties, %S and %K sizes;
     \n \t \r \0 \xNN.

@@ -82,7 +82,7 @@ class ConsumeRun:
 
         async def main(client: Client, stop: StopRequest) -> None:
             nonlocal settings
-            if given.start and not given.uses_reader and not given.move_cursor:
+            if given.start and not (given.uses_reader or given.move_cursor or given.scalable):
                 await stop.until_stopped(self._refuse_existing(client))
             if given.last:
                 settings = self._reader_settings(await stop.until_stopped(self._start_of_last(client)))
@@ -105,6 +105,11 @@ class ConsumeRun:
 
     def _check(self) -> None:
         given = self.options
+        if given.scalable:
+            self._check_scalable()
+            return
+        if given.kind != "stream":
+            raise LocalError(f"--type {given.kind} requires a scalable topic (topic://)")
         if given.uses_reader == bool(given.subscription):
             raise LocalError("use either -s NAME for a subscription or --reader")
         if given.uses_reader and (given.no_ack or given.nack_every):
@@ -117,6 +122,25 @@ class ConsumeRun:
             raise LocalError("--last cannot be combined with -s or --from")
         if given.move_cursor and (given.uses_reader or not given.start):
             raise LocalError("--move-cursor requires -s NAME and --from")
+
+    def _check_scalable(self) -> None:
+        given = self.options
+        classic = {
+            "--reader": given.reader, "--last": given.last, "--move-cursor": given.move_cursor,
+            "--key-range": given.key_ranges, "--subscription-type": given.type != "Exclusive",
+        }  # fmt: skip
+        for option in (name for name, value in classic.items() if value):
+            raise LocalError(f"{option} cannot be used with a scalable topic; see --type")
+        if given.kind != "checkpoint" and not given.subscription:
+            raise LocalError("use -s NAME for a subscription, or --type checkpoint to read without one")
+        if given.kind != "queue" and given.nack_every:
+            raise LocalError("--nack-every requires --type queue")
+        if given.kind == "checkpoint" and given.no_ack:
+            raise LocalError("--no-ack requires --type stream or queue: a checkpoint consumer has no cursor")
+        if given.no_ack and given.nack_every:
+            raise LocalError("--no-ack and --nack-every cannot be combined")
+        if given.kind != "checkpoint" and given.start.strip().lower() not in ("", "earliest", "latest"):
+            raise LocalError(f"--from {given.start}: a subscription of a scalable topic begins at earliest or latest")
 
     async def _refuse_existing(self, client: Client) -> None:
         """Raise LocalError if the durable subscription exists: --from would be ignored or move the cursor."""
@@ -163,6 +187,8 @@ class ConsumeRun:
             topicNames=(given.topic,),
             subscriptionName=given.subscription,
             subscriptionType=given.type,
+            scalableType=given.kind,
+            startMessageId=_first(start) if given.scalable and given.kind == "checkpoint" else None,
             subscriptionInitialPosition="Earliest" if start == EARLIEST else "Latest",
             keySharedPolicy=KeySharedPolicy(ranges=ranges) if ranges else None,
             receiverQueueSize=given.receiver_queue,
@@ -171,16 +197,22 @@ class ConsumeRun:
 
     def _reader_settings(self, start: ClientMessageId | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
-        from pcli.replay.client.message_ids import EARLIEST, LATEST
         from pcli.replay.client.settings import ReaderSettings
 
         return ReaderSettings(
             topicName=self.options.topic,
-            startMessageId=EARLIEST if isinstance(start, int) else start or LATEST,
+            startMessageId=_first(start),
             resetIncludeHead=_is_place(start),
             keyHashRanges=ranges_of(self.options.key_ranges or ()),
             receiverQueueSize=self.options.receiver_queue,
         )
+
+
+def _first(start: ClientMessageId | int | None) -> ClientMessageId:
+    """Return the id at which a reader begins. For a time, SEEK follows."""
+    from pcli.replay.client.message_ids import EARLIEST, LATEST
+
+    return EARLIEST if isinstance(start, int) else start or LATEST
 
 
 def _is_place(start: ClientMessageId | int | None) -> bool:
@@ -268,7 +300,7 @@ class _Receiver:
 
     def _acknowledge(self, messages: list[IncomingMessage]) -> None:
         options, source = self._options, self._source
-        if options.uses_reader or options.no_ack:
+        if not options.acknowledges:
             return
         before = self._meter.count - len(messages)
         with self._client.turn():

@@ -19,7 +19,14 @@ _Compression = Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"]
 class ProduceOptions:
     """The options of `produce`."""
 
-    topic: Annotated[str, argument("TOPIC", "orders, tenant/namespace/orders or persistent://tenant/ns/orders.")]
+    topic: Annotated[
+        str,
+        argument(
+            "TOPIC",
+            "orders, tenant/namespace/orders, persistent://tenant/ns/orders, or topic://tenant/ns/orders for a "
+            "scalable topic of Pulsar 5.",
+        ),
+    ]
     url: Url = "pulsar://localhost:6650"
     file: Annotated[str, option("--file FILE", "File with one message per line; - is stdin, the default.")] = ""
     messages: Annotated[list[str] | None, option("-m --message TEXT", "Message. Repeatable.")] = None
@@ -86,6 +93,8 @@ def produce(options: ProduceOptions, credentials: Credentials) -> None:
     pcli consume old --reader --from earliest --exit-at-end -T ndjson | pcli produce new --json
 
     pcli produce orders -m again --producer-name p1 --sequence-id 41
+
+    pcli produce topic://public/default/orders --file orders.txt -K :
 
     If the broker refuses a message, the command prints the number of that message and sends no more messages.
     """

@@ -7,6 +7,7 @@ entry hash, which chooses the entry bucket in the segment. Source: entries of a 
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 
 from pcli.codec.scalable.layout import Segment
 from pcli.codec.wire.hashes import murmur3_32
@@ -14,6 +15,7 @@ from pcli.codec.wire.hashes import murmur3_32
 __all__ = ["bucket_of", "key_hashes"]
 
 
+@lru_cache(1 << 14)
 def key_hashes(key: bytes) -> tuple[int, int]:
     """Return the hash of a key that chooses the segment, and the entry hash; both are 0 to 65535."""
     value = murmur3_32(key)

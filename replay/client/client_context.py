@@ -46,7 +46,7 @@ class ClientContext(Protocol):
         """Schedule ``action`` for the time ``due``. It never runs before this method returns."""
 
     def next_number(self, kind: Kind) -> int:
-        """Return the id for a new producer, consumer or watcher. The ids of each kind start at 0."""
+        """Return the id for a new handler. The ids of sessions start at 1, all others at 0."""
 
     def flush(self, connection: ClientConnection) -> None:
         """Convert the pending output of a connection to an action, before later actions are added."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, get_args
 
 from pcli.codec.session.timers import Timer, Timers
 from pcli.replay.client.actions import Action, Fetch, Write
 from pcli.replay.client.connection.binary_lookup import BinaryLookup, LookupResult, LookupService
 from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.connection_handler import Kind
 from pcli.replay.client.connection.connection_pool import ConnectionPool, ServiceHosts, address_of
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.connection.http_lookup import HttpLookup
@@ -27,16 +28,20 @@ from pcli.replay.client.wait_for_all import gather
 
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
-    from pcli.replay.client.connection.connection_handler import ConnectionHandler, Kind
+    from pcli.replay.client.connection.connection_handler import ConnectionHandler
     from pcli.replay.client.consumer.consumer import Consumer
     from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
     from pcli.replay.client.consumer.reader import Reader
     from pcli.replay.client.producer.partitioned_producer import PartitionedProducer
     from pcli.replay.client.producer.producer import Producer
+    from pcli.replay.client.scalable.scalable_producer import ScalableProducer
     from pcli.replay.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, ReaderSettings
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Engine"]
+__all__ = ["SCALABLE", "Engine"]
+
+SCALABLE: Final = "topic://"
+"""Start of the names of scalable topics."""
 
 
 class Engine:
@@ -60,7 +65,7 @@ class Engine:
         """Producers, consumers and watchers that are not in a final state."""
         self.closed = False
         self._timers = Timers()
-        self._numbers = {kind: itertools.count() for kind in ("producer", "consumer", "watcher")}
+        self._numbers = {kind: itertools.count(int(kind == "session")) for kind in get_args(Kind)}
         self._fetch_numbers = itertools.count()
         self._fetches: dict[int, Callable[[int, bytes], None]] = {}
 
@@ -122,7 +127,7 @@ class Engine:
         return self._timers.call_at(due, action)
 
     def next_number(self, kind: Kind) -> int:
-        """Return the id for a new producer, consumer or watcher. The ids of each kind start at 0."""
+        """Return the id for a new handler. The ids of sessions start at 1, all others at 0."""
         return next(self._numbers[kind])
 
     def connection_for(
@@ -194,9 +199,14 @@ class Engine:
         self,
         topic: str,
         settings: ProducerSettings,
-        done: Callable[[Producer | PartitionedProducer | ClientFailure], None],
+        done: Callable[[Producer | PartitionedProducer | ScalableProducer | ClientFailure], None],
     ) -> None:
-        """Pass ``done`` a producer (of all partitions if the topic is partitioned) or a ClientFailure."""
+        """Pass ``done`` a producer (of all partitions or segments of the topic) or a ClientFailure."""
+        if topic.strip().startswith(SCALABLE):
+            from pcli.replay.client.scalable.scalable_producer import open_scalable_producer
+
+            open_scalable_producer(self, topic.strip(), settings, done)
+            return
         from pcli.replay.client.producer.partitioned_producer import open_producer
 
         open_producer(self, topic, settings, done)
@@ -205,6 +215,11 @@ class Engine:
         self, settings: ConsumerSettings, done: Callable[[Consumer | MultiTopicsConsumer | ClientFailure], None]
     ) -> None:
         """Pass ``done`` a consumer of one topic, several topics or a topic pattern, or a ClientFailure."""
+        if any(topic.startswith(SCALABLE) for topic in settings.topicNames):
+            from pcli.replay.client.scalable.scalable_consumer_factory import open_scalable_consumer
+
+            open_scalable_consumer(self, settings, done)
+            return
         from pcli.replay.client.consumer.consumer_factory import open_consumer
 
         open_consumer(self, settings, done)

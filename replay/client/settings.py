@@ -172,6 +172,8 @@ class KeySharedPolicy:
     """First and last slot of each range of this consumer (STICKY). If empty, the broker assigns ranges (AUTO_SPLIT)."""
     allowOutOfOrderDelivery: bool = False
     """Whether messages of a key may be delivered out of order."""
+    entryBucketDispatch: bool = False
+    """Whether the ranges are the entry buckets of a segment, which the broker distributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,8 @@ class ConsumerSettings:
     """A regular expression for full topic names of one namespace, instead of ``topicNames``."""
     subscriptionName: str = ""
     subscriptionType: Literal["Exclusive", "Shared", "Failover", "Key_Shared"] = "Exclusive"
+    scalableType: Literal["stream", "queue", "checkpoint"] = "stream"
+    """The kind of the consumer of a scalable topic (``topic://``), which replaces ``subscriptionType``."""
     subscriptionMode: Literal["Durable", "NonDurable"] = "Durable"
     """Durable or NonDurable. A NonDurable subscription ends with its last consumer."""
     subscriptionInitialPosition: Literal["Latest", "Earliest"] = "Latest"

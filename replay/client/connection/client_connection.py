@@ -55,10 +55,12 @@ _ROUTES: Final = {
     "ACTIVE_CONSUMER_CHANGE": ("consumer", "consumer_id"),
     "REACHED_END_OF_TOPIC": ("consumer", "consumer_id"),
     "WATCH_TOPIC_UPDATE": ("watcher", "watcher_id"),
+    "SCALABLE_TOPIC_UPDATE": ("session", "session_id"),
+    "SCALABLE_TOPIC_ASSIGNMENT_UPDATE": ("consumer", "consumer_id"),
 }
 """The kind of the handler and the field that contains its id, for each command that is not a response."""
 
-_KINDS: Final = ("producer", "consumer", "watcher")
+_KINDS: Final = ("producer", "consumer", "watcher", "session")
 
 
 class ClientConnection:

@@ -1,4 +1,4 @@
-"""Base class of producers, consumers and topic list watchers, which finds a connection, keeps it and reconnects.
+"""Base class of producers, consumers, watchers and sessions, which finds a connection, keeps it and reconnects.
 
 Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
 1. A search for a connection runs only in the states CONNECTING and READY, and at most one search runs at a time.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionHandler", "Kind", "State"]
 
-Kind = Literal["producer", "consumer", "watcher"]
+Kind = Literal["producer", "consumer", "watcher", "session"]
 
 
 class State(Enum):
@@ -55,7 +55,7 @@ class ConnectionHandler:
         self.topic = topic
         """Full name of the topic."""
         self.number = engine.next_number(self.kind)
-        """The producer, consumer or watcher id in the protocol."""
+        """The producer, consumer, watcher or session id in the protocol."""
         self.state = State.CONNECTING
         self.connection: ClientConnection | None = None
         """The current connection, or None."""

@@ -80,6 +80,8 @@ def _add_start(body: pb.CommandSubscribe, settings: ConsumerSettings, start: Cli
 def _key_shared(policy: KeySharedPolicy) -> pb.KeySharedMeta:
     mode = pb.STICKY if policy.ranges else pb.AUTO_SPLIT
     meta = pb.KeySharedMeta(keySharedMode=mode, allowOutOfOrderDelivery=policy.allowOutOfOrderDelivery)
+    if policy.entryBucketDispatch:
+        meta.entry_bucket_dispatch = True
     for start, end in policy.ranges:
         meta.hashRanges.add(start=start, end=end)
     return meta

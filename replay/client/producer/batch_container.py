@@ -32,7 +32,7 @@ scheduleBatchFlushTask; 4.2.4)
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Protocol
 
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
@@ -146,21 +146,22 @@ class BatchContainer:
 
 
 class KeyBasedBatchContainer(BatchContainer):
-    """A container with one batch for each key."""
+    """A container with one batch for each key, or for each value of ``group``."""
 
-    def __init__(self, most: int, most_bytes: int) -> None:
+    def __init__(self, most: int, most_bytes: int, group: Callable[[OutgoingMessage], Hashable] | None = None) -> None:
         super().__init__(most, most_bytes)
-        self._batches: dict[str | None, Batch] = {}
+        self._group = group or _key
+        self._batches: dict[Hashable, Batch] = {}
 
     def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
-        """Return whether the batch of the message's key has this schema version."""
-        batch = self._batches.get(_key(message))
+        """Return whether the batch of the message's group has this schema version."""
+        batch = self._batches.get(self._group(message))
         return batch is None or batch.schema_version == version
 
     def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
         """Add a message. Return whether the container is full now."""
-        # The base class adds to the batch of this key.
-        key = _key(message)
+        # The base class adds to the batch of this group.
+        key = self._group(message)
         first, self._batch = self.time if self.count else now, self._batches.get(key)
         full = super().add(message, sequence_id, done, now, version)
         assert self._batch is not None

@@ -24,7 +24,7 @@ Rules of the chunks of messages that are too large for one entry (ProducerImpl.s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pcli.codec.payload.compression import compress
@@ -56,6 +56,8 @@ class EntryBuilder:
         self.chunks = chunks
         """Whether messages that are too large are sent in chunks."""
         self.keys = PublicKeys(settings.encryptionKeys) if settings.encryptionKeys else None
+        self.hashed = False
+        """Whether entries contain the hashes of their keys, as entries of segments do."""
         self._settings = settings
         self._kind: int = pb.CompressionType.Value(settings.compressionType)
 
@@ -71,11 +73,13 @@ class EntryBuilder:
         count = len(messages)
         if count == 1:
             metadata = message_metadata(first, ids[0], self.name, batch.time, batch.schema_version)
+            self._add_hashes(metadata, messages)
             return self._single(first, metadata, batch.dones[0], now)
         lowest = ids[0] if batch.lowest is None else batch.lowest
         metadata = batch_metadata(first, lowest, self.name, batch.time, batch.schema_version)
         metadata.num_messages_in_batch = count
         metadata.highest_sequence_id = ids[-1]
+        self._add_hashes(metadata, messages)
         payload = self._encrypt(metadata, self._compress(metadata, join_singles(messages, ids)))
         if len(payload) > self.largest:
             return self._too_large(len(payload))
@@ -96,6 +100,7 @@ class EntryBuilder:
         self, message: OutgoingMessage, sequence_id: int, schema_version: bytes, done: Done | None, now: int
     ) -> list[OpSendMsg] | ClientFailure:
         metadata = message_metadata(message, message.sequence_id or 0, self.name, now, schema_version)
+        self._add_hashes(metadata, (message,))
         if not self.chunks:
             metadata.sequence_id = sequence_id
             op = self._single(message, metadata, done, now)
@@ -125,6 +130,11 @@ class EntryBuilder:
         op = OpSendMsg(metadata.sequence_id, -1, (done,), len(message.payload), now)
         op.frame = self._frame(metadata, payload)
         return op
+
+    def _add_hashes(self, metadata: pb.MessageMetadata, messages: Sequence[OutgoingMessage]) -> None:
+        if self.hashed:
+            hashes = [message.hashes[1] for message in messages]
+            metadata.entry_hash_min, metadata.entry_hash_max = min(hashes), max(hashes)
 
     def _frame(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes:
         if not metadata.HasField("chunk_id"):

@@ -19,6 +19,7 @@ from typing import Final
 
 from pcli.codec.payload.batch import join_batch
 from pcli.codec.proto import pb
+from pcli.codec.scalable import key_hashes
 from pcli.codec.wire.hot import push_varint
 
 __all__ = ["OutgoingMessage", "batch_metadata", "join_singles", "message_metadata"]
@@ -79,6 +80,11 @@ class OutgoingMessage:
             and not null_key
         )
         """Whether a batch contains only the payload and the sequence id of the message."""
+
+    @property
+    def hashes(self) -> tuple[int, int]:
+        """The hashes of the key that choose the segment and the entry bucket; both are 0 without a key."""
+        return (0, 0) if self.key is None else key_hashes(self.key.encode(errors="replace"))
 
 
 def message_metadata(

@@ -138,10 +138,13 @@ class ProducerRegistration(ConnectionHandler):
         self.prepare(connection)
         if self._deadline is None:
             self._deadline = self.engine.now + self.engine.settings.operationTimeoutMs
-        body = producer_command(
+        connection.request(self.command(), lambda response: self._on_response(connection, response))
+
+    def command(self) -> pb.CommandProducer:
+        """Return PRODUCER for the current state of this producer."""
+        return producer_command(
             self.number, self._given_topic, self.name, self.settings, epoch=self.epoch, topic_epoch=self._topic_epoch
         )
-        connection.request(body, lambda response: self._on_response(connection, response))
 
     def not_opened(self, failure: ClientFailure) -> bool:
         """Handle a failed lookup or connection attempt (connectionFailed)."""
