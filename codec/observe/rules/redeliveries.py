@@ -5,6 +5,8 @@ Rules of this file
    often that they are at least half of all deliveries.
 2. The tracker determines the cause (AGAIN). A gap in the capture, or the time before it, may hide another cause.
 3. The cause of a broken connection is inferred from how the sessions of the subscription's consumers ended.
+4. A stream consumer closes its consumer of a segment when the controller assigns the segment to another. Then the
+   application did not cause the redelivery.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.rules.reconnect_causes import cause_of_ends
+from pcli.codec.observe.rules.segment_text import is_handed_over
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
@@ -40,6 +43,16 @@ _PROCESS_ENDED: Final = Cause(
     "The application's log at that time.",
 )
 """The cause if the client's side ended the connection: usually its process ended."""
+
+_HANDED_OVER: Final = Cause(
+    "broker",
+    "likely",
+    ("an application that closed its consumer",),
+    "The assignments of the segment: `pcli stats segments`.",
+)
+
+_CLOSED: Final = ("left", "reopened")
+"""Causes that a hand-over of a segment can have."""
 
 
 def _nothing(_: SubscriptionRecord) -> str:
@@ -93,7 +106,9 @@ def _again(subscription: SubscriptionRecord, rows: Iterable[Redelivery]) -> Iter
         yield Finding(
             row.severity or _severity(subscription, row.why),
             certainty(doubts, row.certainty),
-            row.cause or _who_broke(subscription),
+            _HANDED_OVER
+            if row.why in _CLOSED and is_handed_over(subscription)
+            else row.cause or _who_broke(subscription),
             subscription_subject(subscription),
             f"{about_subscription(subscription)} had {_redeliveries(subscription, row.why, seen)} {row.because}"
             f"{first_of(seen)} ({frames_text(seen.frames)}).{row.more(subscription)}",

@@ -13,11 +13,13 @@ from pcli.codec.observe.tracking.records.scalable_records import (
     ScalableTopicRecord,
     SegmentRecord,
 )
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = [
     "about_controlled",
     "backlog_on",
     "is_controlled",
+    "is_handed_over",
     "sealed_segment",
     "segments_text",
     "subscription_of",
@@ -75,6 +77,23 @@ def is_controlled(consumer: ConsumerRecord) -> bool:
         and one.subscription == consumer.subscription_name
         and any(segment.id in assignment.segments for assignment in one.assignments)
         for one in segment.topic.consumers
+    )
+
+
+def is_handed_over(subscription: SubscriptionRecord) -> bool:
+    """Return whether the controller took the segment of a subscription from a consumer that remained registered."""
+    segment = subscription.topic.segment
+    if segment is None:
+        return False
+    return any(
+        one.segment == segment.id
+        and one.subscription == subscription.name
+        and any(
+            consumer.name == one.before and (not consumer.end or consumer.ended_ns > one.time_ns)
+            for consumer in segment.topic.consumers
+            if consumer.subscription == one.subscription
+        )
+        for one in segment.topic.hand_overs
     )
 
 

@@ -290,6 +290,31 @@ def test_an_ordinary_hand_over(topic):
     assert {rule: one.severity for rule, one in topic.found().items()} == {"subscribe-refused": "note"}
 
 
+def redelivered_by_a_close(topic):
+    """Let s1 close its consumer of segment 1 with two unacknowledged messages, which s2 receives."""
+    topic.deliver(1, 2, stream=1)
+    topic.client(pb.CommandCloseConsumer(consumer_id=2, request_id=50), 1)
+    topic.broker(pb.CommandSuccess(request_id=50), 1)
+    topic.subscribe("s2", 1, stream=2)
+    topic.deliver(1, 2, stream=2)
+    return topic.found()["redelivered-after-reconnect"]
+
+
+def test_redeliveries_after_a_hand_over(topic):
+    hand_over(topic, 0.1)
+    found = redelivered_by_a_close(topic)
+    assert (found.culprit, found.cause_certainty) == ("broker", "likely")
+
+
+def test_redeliveries_after_a_consumer_that_left(topic):
+    topic.layout()
+    topic.register("s1", 0, 1, stream=1)
+    topic.subscribe("s1", 1, stream=1)
+    topic.client(pb.CommandScalableTopicUnsubscribe(request_id=49, consumer_id=0), 1)
+    topic.register("s2", 0, 1, stream=2)
+    assert redelivered_by_a_close(topic).culprit == "application"
+
+
 def test_a_refused_consumer_without_an_assignment_is_an_error(topic):
     topic.layout()
     topic.subscribe("other", 1, stream=2, busy=True)
