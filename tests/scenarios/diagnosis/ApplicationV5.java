@@ -1,4 +1,5 @@
 import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
@@ -27,11 +28,13 @@ import org.apache.pulsar.client.api.v5.PulsarClientException;
 import org.apache.pulsar.client.api.v5.QueueConsumer;
 import org.apache.pulsar.client.api.v5.QueueConsumerBuilder;
 import org.apache.pulsar.client.api.v5.StreamConsumer;
+import org.apache.pulsar.client.api.v5.Transaction;
 import org.apache.pulsar.client.api.v5.config.BackoffPolicy;
 import org.apache.pulsar.client.api.v5.config.BatchingPolicy;
 import org.apache.pulsar.client.api.v5.config.DeadLetterPolicy;
 import org.apache.pulsar.client.api.v5.config.ProcessingTimeoutPolicy;
 import org.apache.pulsar.client.api.v5.config.SubscriptionInitialPosition;
+import org.apache.pulsar.client.api.v5.config.TransactionPolicy;
 import org.apache.pulsar.client.api.v5.schema.Schema;
 
 /** The counterpart of Application.java with the V5 client, whose topics have segments. */
@@ -39,6 +42,7 @@ public final class ApplicationV5 extends ClientProgram {
     private final Map<String, Producer<byte[]>> producers = new HashMap<>();
     private final Map<String, Receiver> consumers = new ConcurrentHashMap<>();
     private final Map<String, List<Message<byte[]>>> held = new ConcurrentHashMap<>();
+    private final Map<String, Transaction> transactions = new HashMap<>();
     private PulsarClient client;
 
     private ApplicationV5(String name, String serviceUrl, Path folder) throws IOException {
@@ -51,9 +55,39 @@ public final class ApplicationV5 extends ClientProgram {
 
     private PulsarClient client() throws PulsarClientException {
         if (client == null) {
-            client = PulsarClient.builder().serviceUrl(serviceUrl).operationTimeout(Duration.ofSeconds(RESULT_S)).build();
+            clientCommand(new Command(new JsonObject()));
         }
         return client;
+    }
+
+    /** Create the client; without this command it is created with its defaults. */
+    private Object clientCommand(Command command) throws PulsarClientException {
+        var builder = PulsarClient.builder().serviceUrl(serviceUrl).operationTimeout(Duration.ofSeconds(RESULT_S));
+        if (command.is("transactions")) {
+            builder.transactionPolicy(TransactionPolicy.builder().timeout(Duration.ofMinutes(1)).build());
+        }
+        client = builder.build();
+        return null;
+    }
+
+    // -- transactions
+
+    private Object beginCommand(Command command) throws PulsarClientException {
+        transactions.put(command.text("txn", ""), client().newTransaction());
+        log("began", "txn", command.text("txn", ""));
+        return null;
+    }
+
+    private Object commitCommand(Command command) throws PulsarClientException {
+        transactions.get(command.text("txn", "")).commit();
+        log("committed", "txn", command.text("txn", ""));
+        return null;
+    }
+
+    private Object abortCommand(Command command) throws PulsarClientException {
+        transactions.get(command.text("txn", "")).abort();
+        log("aborted", "txn", command.text("txn", ""));
+        return null;
     }
 
     // -- producers
@@ -82,6 +116,9 @@ public final class ApplicationV5 extends ClientProgram {
         Semaphore done = new Semaphore(0);
         for (int number = first; number < first + count; number++) {
             var message = producer.async().newMessage().value(payload(name, number, command.number("size", 20)));
+            if (command.has("txn")) {
+                message.transaction(transactions.get(command.text("txn", "")));
+            }
             if (!keys.isEmpty()) {
                 message.key(keys.get(number % keys.size()).getAsString());
             }
@@ -201,7 +238,7 @@ public final class ApplicationV5 extends ClientProgram {
             consumers.get(name).reject(message.id());
             log("nacked", "consumer", name, "n", number(message));
         } else if (ack.equals("each")) {
-            acknowledge(name, message);
+            acknowledge(name, message, null);
         } else {
             held.get(name).add(message);
         }
@@ -233,8 +270,8 @@ public final class ApplicationV5 extends ClientProgram {
     }
 
     /** Acknowledge a message; for a stream consumer also those before it, which the log does not repeat. */
-    private void acknowledge(String name, Message<byte[]> message) {
-        consumers.get(name).acknowledge(message.id());
+    private void acknowledge(String name, Message<byte[]> message, Transaction transaction) {
+        consumers.get(name).acknowledge(message.id(), transaction);
         log("acked", "consumer", name, "n", number(message));
     }
 
@@ -244,7 +281,8 @@ public final class ApplicationV5 extends ClientProgram {
         List<Message<byte[]>> all = held.get(name);
         List<Message<byte[]>> chosen = all.subList(0, Math.min(command.number("count", all.size()), all.size()));
         int count = chosen.size();
-        chosen.forEach(message -> acknowledge(name, message));
+        Transaction transaction = transactions.get(command.text("txn", ""));
+        chosen.forEach(message -> acknowledge(name, message, transaction));
         chosen.clear();
         return count;
     }
@@ -296,7 +334,8 @@ public final class ApplicationV5 extends ClientProgram {
     private interface Receiver {
         Message<byte[]> receive(Duration time) throws PulsarClientException;
 
-        void acknowledge(MessageId id);
+        /** Acknowledge a message, in a transaction if it is not null. */
+        void acknowledge(MessageId id, Transaction transaction);
 
         void reject(MessageId id);
 
@@ -308,8 +347,12 @@ public final class ApplicationV5 extends ClientProgram {
             return consumer.receive(time);
         }
 
-        public void acknowledge(MessageId id) {
-            consumer.acknowledgeCumulative(id);
+        public void acknowledge(MessageId id, Transaction transaction) {
+            if (transaction == null) {
+                consumer.acknowledgeCumulative(id);
+            } else {
+                consumer.acknowledgeCumulative(id, transaction);
+            }
         }
 
         public void reject(MessageId id) {
@@ -326,8 +369,12 @@ public final class ApplicationV5 extends ClientProgram {
             return consumer.receive(time);
         }
 
-        public void acknowledge(MessageId id) {
-            consumer.acknowledge(id);
+        public void acknowledge(MessageId id, Transaction transaction) {
+            if (transaction == null) {
+                consumer.acknowledge(id);
+            } else {
+                consumer.acknowledge(id, transaction);
+            }
         }
 
         public void reject(MessageId id) {
@@ -344,7 +391,7 @@ public final class ApplicationV5 extends ClientProgram {
             return consumer.receive(time);
         }
 
-        public void acknowledge(MessageId id) {
+        public void acknowledge(MessageId id, Transaction transaction) {
             // The client acknowledges by itself.
         }
 

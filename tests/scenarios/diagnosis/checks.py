@@ -10,7 +10,7 @@ from typing import Any
 from scenarios.diagnosis.analysis import Analysis, Found
 from scenarios.diagnosis.execution import COMPARED, Ran, StatsSample
 from scenarios.diagnosis.plan import Plan, Problem, Track
-from scenarios.diagnosis.segment_checks import differences_of_segments, has_layout
+from scenarios.diagnosis.segment_checks import differences_of_segments
 from scenarios.diagnosis.trace_checks import differences
 
 __all__ = ["OUTCOMES", "Outcome", "check"]
@@ -32,7 +32,7 @@ _NEEDS: dict[str, set[str]] = {
     "redelivered-after-reconnect lost": {"crash", "kill", "cut", "outage"},
     "redelivered-after-reconnect unload": {"crash", "unload", "delete", "outage"},
     "redelivered-after-reconnect takeover": {"Failover"},
-    "redelivered-after-reconnect reopened": {"close_consumer"},
+    "redelivered-after-reconnect reopened": {"close_consumer", "stream"},
     "ack-lost": {"crash", "unload", "kill", "cut", "drop", "outage"},
     "duplicated-by-restart": {"sequences"},
     "rewound": {"redeliver_all", "ack_timeout_ms"},
@@ -127,8 +127,7 @@ def _partial(plan: Plan, ran: Ran, analysis: Analysis) -> Iterator[Outcome]:
         outcomes = [_outcome(one, [found], set()) for one in of] or list(_unexpected(found, plan))
         yield from (one for one in outcomes if one.kind != "wrong cause" or found.cause_certainty == "certain")
     for sample, before, after in zip(ran.samples, analysis.stats[::2], analysis.stats[1::2], strict=True):
-        if not sample.scalable or all(has_layout(rows, sample.topic) for rows in (before, after)):
-            yield from _stats(sample, before, after)
+        yield from _stats(sample, before, after, partial=True)
 
 
 def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Outcome:
@@ -184,10 +183,10 @@ def _tracks_of(found: Found, plan: Plan) -> list[Track]:
     return [track for track in plan.tracks if f"://{track.namespace}/" in topic] or plan.tracks
 
 
-def _stats(sample: StatsSample, before: Any, after: Any) -> Iterator[Outcome]:
+def _stats(sample: StatsSample, before: Any, after: Any, *, partial: bool = False) -> Iterator[Outcome]:
     """Compare the broker's figures with those of the capture before and after the request."""
     if sample.scalable:
-        for figure, text in differences_of_segments(sample.topic, sample.stats, before, after):
+        for figure, text in differences_of_segments(sample, before, after, partial=partial):
             yield Outcome(f"segments {figure}", "wrong count" if text else "right", text)
         return
     first, last = before.get(sample.topic, {}), after.get(sample.topic, {})

@@ -2,18 +2,23 @@
 
 Rules of this file
 1. The capture must have the broker's epoch, and each segment of the broker's layout in the same state.
-2. The backlog of a subscription on a segment is equal, or the capture does not determine it.
+2. The backlog, the unacknowledged messages and the number of consumers of a subscription on a segment are equal, or the
+   capture does not determine them. So are the segments of each stream consumer that is connected.
 3. Before the request the capture can lag behind the broker, so each figure is compared with two times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["differences_of_segments", "has_layout", "segment_figures"]
+if TYPE_CHECKING:
+    from scenarios.diagnosis.execution import StatsSample
+
+__all__ = ["differences_of_segments", "segment_figures"]
 
 _UNKNOWN = object()
+_COUNTS = ("backlog", "unacked", "consumers")
 
 
 def segment_figures(stats: dict[str, Any]) -> dict[str, Any]:
@@ -24,6 +29,11 @@ def segment_figures(stats: dict[str, Any]) -> dict[str, Any]:
     for name, subscription in stats.get("subscriptions", {}).items():
         for number, one in subscription.get("segments", {}).items():
             found[f"backlog of {name} on {number}"] = one.get("msgBacklog")
+            found[f"unacked of {name} on {number}"] = one.get("unackedMessages")
+            found[f"consumers of {name} on {number}"] = one.get("consumerCount")
+        for one in subscription.get("consumers", ()) if subscription.get("type") == "STREAM" else ():
+            if one["connected"]:
+                found[f"assignment of {name} to {one['consumerName']}"] = sorted(one["segmentIds"])
     return found
 
 
@@ -34,24 +44,27 @@ def _ours(row: dict[str, Any]) -> dict[str, Any]:
         found[f"state of {one['segment']}"] = None if one["state"] == "unknown" else one["state"]
         for name, subscription in one["subscriptions"].items():
             found[f"backlog of {name} on {one['segment']}"] = subscription["msgBacklog"]
+            found[f"unacked of {name} on {one['segment']}"] = subscription["unackedMessages"]
+            found[f"consumers of {name} on {one['segment']}"] = len(subscription["consumers"])
+    for one in row["consumers"]:
+        if not one["end"]:
+            found[f"assignment of {one['subscription']} to {one['consumer']}"] = one["segments"]
     return found
 
 
-def has_layout(rows: list[dict[str, Any]], topic: str) -> bool:
-    """Return whether rows of `pcli stats segments` contain a topic with its layout."""
-    return any(row["topic"] == topic and row["epoch"] is not None for row in rows)
-
-
 def differences_of_segments(
-    topic: str, theirs: dict[str, Any], *ours: list[dict[str, Any]]
+    sample: StatsSample, *ours: list[dict[str, Any]], partial: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield each compared figure without its place, and how it differs; an empty string for a right figure."""
-    rows = [next((_ours(row) for row in rows if row["topic"] == topic), {}) for rows in ours]
-    for name, value in segment_figures(theirs).items():
+    """Yield each compared figure without its place, and how it differs; an empty string for a right figure.
+
+    ``partial``: the capture lacks a part, and need not determine any figure.
+    """
+    rows = [next((_ours(row) for row in rows if row["topic"] == sample.topic), {}) for rows in ours]
+    for name, value in segment_figures(sample.stats).items():
         figures = [row.get(name, _UNKNOWN) for row in rows]
         kind = name.split()[0]
-        if None in figures or (kind == "backlog" and _UNKNOWN in figures):
+        if value is None or None in figures or (_UNKNOWN in figures and (partial or kind in _COUNTS)):
             continue  # the capture does not determine it, or no consumer of it has opened the segment
-        right = value in figures or (kind == "backlog" and min(figures) <= value <= max(figures))
+        right = value in figures or (kind in _COUNTS and min(figures) <= value <= max(figures))
         shown = ["nothing" if one is _UNKNOWN else one for one in figures]
-        yield kind, "" if right else f"{topic}: {name}: the broker has {value}, pcli {shown}"
+        yield kind, "" if right else f"{sample.topic}: {name}: the broker has {value}, pcli {shown}"

@@ -384,3 +384,93 @@ def migration(track: Track) -> None:
     _listen(track, topic, "s1")
     track.sleep(4)
     track.stats(topic)
+
+
+@recipe("classic-topic-in-transaction")
+def mixed_transaction(track: Track) -> None:
+    """A transaction over a scalable and a classic topic. Near miss: over two scalable topics."""
+    topic, other = track.scalable(segments=2), track.scalable("other") if track.near else track.topic("other")
+    _listen(track, topic, "s1")
+    _listen(track, topic, "q1", "queue")
+    track.do("maker", "client", transactions=True)
+    track.do("maker", "begin", txn="t1")
+    for name, to in (("maker", topic), ("second", other)):
+        track.do("maker", "producer", producer=name, topic=to)
+        track.do("maker", "send", producer=name, count=track.draw(2, 10), keys=_KEYS, txn="t1")
+    end = track.pick("commit", "commit", "abort")
+    track.do("maker", end, txn="t1")
+    track.do("maker", "send", producer="maker", first=100, count=10, keys=_KEYS)
+    track.sleep(1)
+    track.stats(topic)
+    if not track.near:
+        track.expect(Problem("classic-topic-in-transaction", {}, "broker", (1, 1)))
+
+
+@recipe()
+def acks_in_transactions(track: Track) -> None:
+    """A queue consumer that acknowledges in transactions, which are committed or aborted. It is healthy."""
+    topic, count = track.scalable(segments=2), track.draw(5, 20)
+    track.do("q1", "client", transactions=True)
+    _subscribe(track, topic, "q1", "queue")
+    _Sender(track, topic).send(count)
+    track.do("q1", "receive", consumer="q1", count=count, ack="none")
+    track.do("q1", "begin", txn="t1")
+    track.do("q1", "ack", consumer="q1", count=count // 2, txn="t1")
+    track.do("q1", "commit", txn="t1")
+    track.do("q1", "ack", consumer="q1")
+    track.sleep(1)
+    track.stats(topic)
+
+
+@recipe("segment-unattended", quick=False)
+def changing_lives(track: Track) -> None:
+    """Random changes of the layout and of the consumers under load. Near miss: no consumer is killed."""
+    segments = track.draw(1, 3)
+    topic = track.scalable(segments=segments)
+    layout = _Layout(track, topic, segments)
+    sender = _Sender(track, topic, batch=track.pick(0, 20))
+    streams, queues, count = ["s0"], ["q0"], 1
+    _listen(track, topic, "s0")
+    _listen(track, topic, "q0", "queue")
+    for _ in range(track.draw(4, 7)):
+        sender.send(track.draw(30, 150), interval_ms=3, wait=False)
+        action = track.pick("join", "leave", "queue joins", "queue leaves", "change", "change", "kill")
+        if action in ("join", "queue joins"):
+            kind, names = ("stream", streams) if action == "join" else ("queue", queues)
+            names.append(f"{kind[0]}{count}")
+            _listen(track, topic, names[-1], kind)
+            count += 1
+        elif action in ("leave", "queue leaves"):
+            names = streams if action == "leave" else queues
+            if len(names) > 1:
+                gone = names.pop(track.draw(0, len(names) - 1))
+                track.do(gone, "close_consumer", consumer=gone)
+        elif action == "change":
+            layout.change()
+        elif not track.near and len(streams) > 1:
+            track.drive("kill", of=streams.pop())
+            track.allowed |= {"segment-unattended", "never-acked"}
+        track.sleep(track.pick(0.3, 1, 2.5))
+    track.allowed |= {"layout-swings"}
+    sender.send(30)
+    track.sleep(9)  # longer than the grace period and the drain of two generations
+    track.stats(topic)
+
+
+class _Layout:
+    """The active segments of a topic, in the order of their ranges, as an administrator changes them."""
+
+    def __init__(self, track: Track, topic: str, segments: int) -> None:
+        self._track, self._topic = track, topic
+        self._active, self._next = list(range(segments)), segments
+
+    def change(self) -> None:
+        """Split, merge or rebucket random segments."""
+        kind = self._track.pick("split", "split", "merge", "rebucket") if len(self._active) > 1 else "split"
+        at = self._track.draw(0, len(self._active) - (2 if kind == "merge" else 1))
+        old = self._active[at : at + 2] if kind == "merge" else self._active[at : at + 1]
+        new = list(range(self._next, self._next + (2 if kind == "split" else 1)))
+        self._active[at : at + len(old)] = new
+        self._next += len(new)
+        names = "/".join(map(str, old))
+        self._track.rest("POST", self._topic, f"{kind}/{names}" + ("?bucketCount=4" if kind == "rebucket" else ""))
