@@ -85,6 +85,8 @@ _NEVER_ANSWERED: Final = Cause(
         "waiting",
         "topic_record.segment",
         "sent_on_child",
+        "hashed",
+        "send_errors",
         *FENCING,
     ),
     title="a producer whose PRODUCER or SENDs the broker does not answer",
@@ -189,6 +191,8 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return  # the broker stores no message of a fenced producer: see producer-waiting
     loss = loss_of(moment, session.stream, lost.frames[0] if lost.frames else 0)
     cause, delivered = loss or (_NEVER_ANSWERED, "")
+    if producer.hashed and "TopicTerminatedError" in producer.send_errors:
+        return  # a segment whose PRODUCER is not in the capture was sealed
     if producer.sent_on_child.count >= lost.count and sealed_segment(producer, session.ended_ns) is not None:
         return  # the messages were sent again to other segments: see producer-refused
     # The client may be about to reconnect when the capture ends.

@@ -91,6 +91,9 @@ _ADVICE: Final[dict[str, str]] = {
     "otherwise after it.",
 }
 
+_SEALED: Final = frozenset(("TopicTerminatedError", "PersistenceError"))
+"""The errors of SENDs to a segment that is being sealed."""
+
 _HANDED_OVER: Final = (
     "The controller moved the segment between consumers; segment-not-released reports a hand-over that does not end."
 )
@@ -139,7 +142,16 @@ def _advice(error: str, message: str) -> str:
 
 @rule(
     "producer",
-    facts=("refused", "send_errors", "resent", "lost", "session.ready_ns", "topic_record.segment", "sent_on_child"),
+    facts=(
+        "refused",
+        "send_errors",
+        "resent",
+        "lost",
+        "session.ready_ns",
+        "topic_record.segment",
+        "sent_on_child",
+        "hashed",
+    ),
     title="a PRODUCER or SEND to which the broker responded with an error",
     issue="apache/pulsar-client-go#638",
     because_of=("broker-unavailable", "producer-waiting", "wrong-crc"),
@@ -197,7 +209,8 @@ def _producer_refused(producer: ProducerRecord, moment: Moment) -> Iterator[Find
                 )
             cause, advice = cause_of_error(error), _advice(error, seen.sample)
             terminated = error == "TopicTerminatedError" and producer.topic.startswith("segment://")
-            if terminated or (error == "PersistenceError" and sealed_segment(producer, seen.first_ns)):
+            sealed = producer.hashed and "TopicTerminatedError" in errors  # a segment whose name is not in the capture
+            if terminated or (error in _SEALED and (sealed or sealed_segment(producer, seen.first_ns))):
                 resolved = "The segment was split or merged, and the client continues with the new segments."
                 if moved.count:
                     what_again = f"sent {count_of(moved.count, 'message')} without a receipt again"

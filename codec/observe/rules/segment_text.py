@@ -67,17 +67,21 @@ def backlog_on(topic: ScalableTopicRecord, subscription: str, segments: Iterable
 
 
 def is_controlled(consumer: ConsumerRecord) -> bool:
-    """Return whether the controller has assigned the segment to its consumer, which the old consumer can delay."""
+    """Return whether the controller has assigned the segment to its consumer, which the old consumer can delay.
+
+    If the capture does not contain the registration of the consumer, its name decides.
+    """
     segment = consumer.subscription.topic.segment if consumer.subscription is not None else None
-    if segment is None:
+    if segment is None or not consumer.name.endswith(f"-seg-{segment.id}"):
         return False
     name = consumer.name.removesuffix(f"-seg-{segment.id}")
-    return any(
-        one.name == name
-        and one.subscription == consumer.subscription_name
-        and any(segment.id in assignment.segments for assignment in one.assignments)
+    registered = [
+        one
         for one in segment.topic.consumers
-    )
+        if one.name == name and one.subscription == consumer.subscription_name and one.assignments
+    ]
+    assigned = any(segment.id in assignment.segments for one in registered for assignment in one.assignments)
+    return assigned or (not registered and consumer.type in ("Exclusive", "Key_Shared"))
 
 
 def is_handed_over(subscription: SubscriptionRecord) -> bool:

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import at, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, at, certainty, span, why_unsure
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 
@@ -47,6 +47,8 @@ _NOT_SENT: Final = Cause(
 )
 def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for each open session whose last epoch is older than that of another session."""
+    if GAPS & topic.doubts:
+        return  # updates, or the ends of sessions, may be missing
     first_of: dict[int, tuple[int, int]] = {}
     for session in topic.sessions:
         for epoch, time_ns, frame in session.epochs:

@@ -79,7 +79,7 @@ _NO_RESPONSE: Final = Cause(
 )
 def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for at most one of the four cases."""
-    if transaction.action:
+    if transaction.ended_ns >= 0:
         if transaction.ended_by == "coordinator" and transaction.action == "ABORT":
             yield _finding(transaction, "timed-out", "warning", _NOT_ENDED, "certain", _aborted(transaction))
         return

@@ -34,7 +34,7 @@ MAX_TRANSACTIONS: Final = 10_000
 _MAX_REQUESTS: Final = 1_000  # NEW_TXN and END_TXN without a response
 
 _NEW_TXN: Final = BY_NAME["NEW_TXN"].number
-_END_TXN: Final = BY_NAME["END_TXN"].number
+_END_TXN_RESPONSE: Final = BY_NAME["END_TXN_RESPONSE"].number
 
 
 class Transactions:
@@ -83,7 +83,7 @@ class Transactions:
             record.began_ns, record.began_frame = frame.time_ns, frame.number
             record.timeout_ms = request_value if isinstance(request_value, int) else 0
             record.doubts.discard("start")
-        elif request is not None and request.type == _END_TXN:
+        elif frame.type == _END_TXN_RESPONSE:
             _end(record, facts, str(request_value or ""), "client")
 
     def transaction_of(self, facts: Facts) -> TransactionRecord | None:
@@ -117,7 +117,7 @@ class Transactions:
     def end_on_broker(self, facts: Facts) -> None:
         """Process END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION, with or without an END_TXN from the client."""
         record = self.transaction_of(facts)
-        if record is not None and not record.action and not record.end_asked_frame:
+        if record is not None and record.ended_ns < 0 and not record.end_asked_frame:
             body = facts.frame.body
             action = pb.TxnAction.Name(body.txn_action) if body.HasField("txn_action") else ""
             _end(record, facts, action, "coordinator")
@@ -125,7 +125,7 @@ class Transactions:
     def end(self, stream: int, time_ns: int) -> None:
         """Record the end of the client's connection in its open transactions."""
         for record in self._records.values():
-            if record.stream == stream and not record.action and record.left_ns < 0:
+            if record.stream == stream and record.ended_ns < 0 and record.left_ns < 0:
                 record.left_ns = time_ns
         self._doubts.pop(stream, None)
 
@@ -139,7 +139,7 @@ class Transactions:
     def finish(self) -> None:
         """Mark open transactions at the end of the capture."""
         for record in self._records.values():
-            if not record.action:
+            if record.ended_ns < 0:
                 record.doubts.add("end")
 
     def records(self) -> Iterator[TransactionRecord]:
@@ -157,9 +157,9 @@ class Transactions:
         return record
 
     def _evict(self) -> None:
-        number = next((number for number, one in self._records.items() if one.action), next(iter(self._records)))
+        number = next((number for number, one in self._records.items() if one.ended_ns >= 0), next(iter(self._records)))
         record = self._records.pop(number)
-        if not record.action:
+        if record.ended_ns < 0:
             record.doubts.add("evicted")
             evicted = self._subscriptions.capture.evicted
             evicted["transactions"] = evicted.get("transactions", 0) + 1

@@ -119,6 +119,10 @@ class ProducerTracker:
             return
         if lifecycle.txn is not None:
             self._transactions.sent(lifecycle, facts)
+        record = lifecycle.producer
+        if record is not None and not record.topic and record.sent_entries == 1:
+            metadata = facts.frame.metadata
+            record.hashed = metadata is not None and metadata.HasField("entry_hash_min")
         if lifecycle.topic is not None and lifecycle.topic.segment is not None:
             self._resends.sent(facts, lifecycle)
             check_hashes(facts, lifecycle.topic.segment)

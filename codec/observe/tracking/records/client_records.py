@@ -317,6 +317,8 @@ class ProducerRecord:
     """Name of the earlier producer; empty if there is none."""
     restart_end: tuple[str, int] = ("", 0)
     """How the session of the earlier producer ended: a key of ENDS, and its last frame."""
+    hashed: bool = False
+    """Whether its first entry in the capture has an entry hash, if its topic is unknown: a producer of a V5 client."""
     sent_on_child: Occurrences = field(default_factory=Occurrences)
     """Messages without a receipt that the client sent again to another segment after this segment was sealed. The
     frames are those of both SENDs. See segment_resends.py."""

@@ -231,7 +231,7 @@ class TransactionRecord:
     ended_ns: int = -1
     ended_frame: int = 0
     action: str = ""
-    """COMMIT or ABORT; empty while the transaction is open."""
+    """COMMIT or ABORT; empty while the transaction is open, and if only the response to END_TXN was captured."""
     ended_by: str = ""
     """client, or coordinator if there was no END_TXN (timeout); empty while the transaction is open."""
     left_ns: int = -1

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Consumer, Facts, LayoutUpdate
-from pcli.codec.observe.tracking.records.connection_records import LOST
+from pcli.codec.observe.tracking.records.connection_records import LOST, MAX_CONNECTIONS
 from pcli.codec.observe.tracking.records.scalable_records import (
     Assignment,
     ControlledConsumerRecord,
@@ -68,6 +68,8 @@ class ScalableTopicTracker:
 
     def __init__(self) -> None:
         self.topics: BoundedDict[str, ScalableTopicRecord] = BoundedDict(MAX_TOPICS)
+        self._doubts: BoundedDict[int, set[str]] = BoundedDict(MAX_CONNECTIONS)
+        """The doubts of connections, for topics that they name later."""
         self._sessions: dict[tuple[int, int], tuple[ScalableTopicRecord | None, LayoutSessionRecord]] = {}
         """Open sessions by connection and session id."""
         self._consumers: dict[tuple[int, int], ControlledConsumerRecord] = {}
@@ -105,6 +107,7 @@ class ScalableTopicTracker:
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Add doubts (keys of DOUBTS) to the scalable topics of a connection."""
+        self._doubts[stream] = set(doubts)
         for record in self.topics.values():
             streams = {one.stream for one in record.sessions} | {one.stream for one in record.consumers}
             if stream in streams:
@@ -155,6 +158,7 @@ class ScalableTopicTracker:
         if topic is None:
             topic = self._topic(layout.topic)
             self._sessions[key] = topic, session
+            topic.doubts |= self._doubts.get(key[0], set())
             _append(topic.sessions, session, MAX_SESSIONS)
         session.updates += 1
         session.repeated += layout.before == layout.after
@@ -212,6 +216,7 @@ class ScalableTopicTracker:
         record = self._consumers[key] = ControlledConsumerRecord(
             topic, peer.subscription, peer.name, peer.type, *key, frame.time_ns, frame.number
         )
+        topic.doubts |= self._doubts.get(key[0], set())
         _append(topic.consumers, record, MAX_CONSUMERS)
 
     def _subscribe_response(self, facts: Facts) -> None:

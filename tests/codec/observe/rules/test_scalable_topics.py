@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import struct
 
 import pytest
 
 from pcli.codec.capture import ReadOptions, StreamEnd, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.rules import RULES
 from pcli.codec.observe.tracking.tracker import process_events
 from pcli.codec.proto import pb
 from pcli.codec.scalable.routing import key_hashes
@@ -15,6 +18,7 @@ from pcli.codec.scalable.segment_name import SegmentName
 from pcli.codec.wire.build import push_entry
 
 SECOND = 1_000_000_000
+LINK_TYPE = 1  # Ethernet
 TOPIC = "topic://public/default/orders"
 
 
@@ -315,9 +319,14 @@ def test_redeliveries_after_a_consumer_that_left(topic):
     assert redelivered_by_a_close(topic).culprit == "application"
 
 
-def test_a_refused_consumer_without_an_assignment_is_an_error(topic):
+def test_a_refused_consumer_of_another_client_is_an_error(topic):
     topic.layout()
-    topic.subscribe("other", 1, stream=2, busy=True)
+    body = pb.CommandSubscribe(
+        topic=topic.name(1), subscription="st", subType=pb.CommandSubscribe.Exclusive, consumer_id=1, request_id=1,
+        consumer_name="raw",
+    )  # fmt: skip
+    topic.client(body, 2)
+    topic.broker(pb.CommandError(request_id=1, error=pb.ConsumerBusy, message="Exclusive consumer is connected"), 2)
     assert topic.found()["subscribe-refused"].severity == "error"
 
 
@@ -562,3 +571,57 @@ def test_dead_letters_of_a_scalable_topic(captures_5):
     found = [one for one in diagnosed(captures_5 / "queue-dlq.pcap") if one.rule == "poison-message"]
     assert {one.variant for one in found} == {"dead-lettered"}
     assert sum(one.count for one in found) == 2
+
+
+CAPTURES = [
+    "auto-rebucket", "checkpoint-consumer", "consumers-join-leave-crash", "consumers-share-segment", "healthy",
+    "migrate", "namespace-consumers", "queue-dlq", "split-merge-under-load", "transaction-across-segments",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tenths", [1, 4, 8])
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_a_capture_that_starts_later_has_no_other_findings(captures_5, capture, tenths):
+    path = captures_5 / f"{capture}.pcap"
+    whole = {one.rule for one in diagnosed(path) if one.severity != "note"}
+    packets = read_pcap(path.read_bytes())
+    late = write_pcap(packets[len(packets) * tenths // 10 :])
+    found = {one.rule for one in diagnosed_bytes(late) if one.severity != "note"}
+    # without the SUBSCRIBEs, a reset of the cursor is taken for an unload
+    assert found - whole <= ({"ack-lost"} if capture == "consumers-share-segment" else set())
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_a_capture_of_one_direction_reports_nothing_about_scalable_topics(captures_5, capture):
+    packets = read_pcap((captures_5 / f"{capture}.pcap").read_bytes())
+    for from_broker in (True, False):
+        one_way = [one for one in packets if (source_port(one[16:]) == 6650) == from_broker]
+        rules = {one.rule for one in diagnosed_bytes(write_pcap(one_way)) if one.severity != "note"}
+        assert not {rule for rule in rules if RULES[rule].group == "scalable_topic"} - {"segment-unattended"}
+
+
+def read_pcap(data):
+    """Return the packets of a capture, each with its header of 16 bytes."""
+    packets, at = [], 24
+    while at + 16 <= len(data):
+        size = int.from_bytes(data[at + 8 : at + 12], "little")
+        packets.append(data[at : at + 16 + size])
+        at += 16 + size
+    return packets
+
+
+def write_pcap(packets):
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINK_TYPE)
+    return header + b"".join(packets)
+
+
+def source_port(packet):
+    """Return the source port of a packet with an Ethernet header."""
+    size = (packet[14] & 15) * 4
+    return int.from_bytes(packet[14 + size : 16 + size], "big")
+
+
+def diagnosed_bytes(data):
+    diagnosis = Diagnosis()
+    process_events(read_capture([("late", io.BytesIO(data))], ReadOptions(ends=True)), diagnosis)
+    return diagnosis.findings()

@@ -33,8 +33,8 @@ def test_the_coordinator_ended_it(evaluate, transaction, ns):
 
 
 @pytest.mark.parametrize(("action", "by"), [("COMMIT", "client"), ("ABORT", "client"), ("COMMIT", "coordinator")])
-def test_an_ended_transaction(evaluate, transaction, action, by):
-    assert evaluate("transaction-open", transaction(action=action, ended_by=by), now=60) == []
+def test_an_ended_transaction(evaluate, transaction, ns, action, by):
+    assert evaluate("transaction-open", transaction(action=action, ended_by=by, ended_ns=ns(5)), now=60) == []
 
 
 def test_its_client_disconnected(evaluate, transaction, ns):
