@@ -51,13 +51,18 @@ _UNACKED: Final = Cause(
     thresholds=(_DURATION,),
 )
 def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for each sealed segment in the last assignment of a stream consumer."""
+    """Return a finding for each sealed segment in the last assignment of a stream consumer, also of one that left."""
+    seen = set()
     for consumer in topic.consumers:
-        if consumer.end or consumer.type != "STREAM":
+        if consumer.type != "STREAM":
             continue
+        until_ns = consumer.ended_ns if consumer.end else moment.now_ns
         for number in consumer.segments:
-            segment = topic.segments.get(number)
-            if segment is not None and segment.sealed and moment.now_ns - segment.sealed_ns >= moment.value(_DURATION):
+            segment, key = topic.segments.get(number), (consumer.subscription, number)
+            if key in seen or segment is None or not segment.sealed:
+                continue
+            if until_ns - segment.sealed_ns >= moment.value(_DURATION):
+                seen.add(key)
                 yield from _finding(topic, consumer, segment, moment)
 
 
@@ -68,12 +73,12 @@ def _finding(
     children = segment.segment.children if segment.segment is not None else ()
     if subscription is None or not children or not subscription.backlog:
         return
-    holders = {
-        printable(one.name): one.never_acked.count or one.unacked
+    held = ", ".join(
+        f"{printable(one.name)} {'left' if one.session is not None and one.session.end else 'holds'} "
+        f"{count_of(one.never_acked.count or one.unacked, 'message')}"
         for one in subscription.consumers.values()
         if one.never_acked.count or one.unacked
-    }
-    held = ", ".join(f"{name} holds {count_of(count, 'message')}" for name, count in holders.items())
+    )
     doubts = topic.doubts | subscription.doubts
     entries = count_of(subscription.backlog, "entry", "entries")
     yield Finding(

@@ -330,7 +330,7 @@ def test_a_refused_consumer_of_another_client_is_an_error(topic):
     assert topic.found()["subscribe-refused"].severity == "error"
 
 
-def drain(topic, entries_acked):
+def drain(topic, entries_acked, seconds=20):
     topic.layout()
     topic.register("s1", 0, 1, stream=1)
     topic.subscribe("s1", 0, stream=1)
@@ -342,7 +342,7 @@ def drain(topic, entries_acked):
     if entries_acked:
         place = pb.MessageIdData(ledgerId=100, entryId=entries_acked - 1)
         topic.client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Cumulative, message_id=[place]), 1)
-    topic.wait(20)
+    topic.wait(seconds)
     topic.layout()
 
 
@@ -352,6 +352,23 @@ def test_children_wait_for_a_parent_that_is_not_acknowledged(topic):
     assert found.severity == "warning"
     assert found.what.startswith("Segments 2, 3 of scalable topic orders wait for their parent. Segment 0 was sealed")
     assert "subscription st has not acknowledged 2 entries of it; s1-seg-0 holds 2 messages" in found.what
+
+
+def test_children_wait_until_the_consumer_leaves(topic):
+    drain(topic, 1)
+    topic.client(pb.CommandScalableTopicUnsubscribe(request_id=77, consumer_id=0), 1)
+    topic.client(pb.CommandCloseConsumer(consumer_id=1, request_id=78), 1)
+    topic.broker(pb.CommandSuccess(request_id=78), 1)
+    found = topic.found()["parent-not-drained"]
+    assert "subscription st has not acknowledged 2 entries of it; s1-seg-0 left 2 messages" in found.what
+
+
+def test_a_consumer_that_leaves_soon_after_a_split(topic):
+    drain(topic, 1, seconds=3)
+    topic.client(pb.CommandScalableTopicUnsubscribe(request_id=77, consumer_id=0), 1)
+    topic.wait(20)
+    topic.layout()
+    assert "parent-not-drained" not in topic.found()
 
 
 def test_a_drained_parent(topic):
