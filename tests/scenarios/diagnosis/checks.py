@@ -45,7 +45,7 @@ _NEEDS: dict[str, set[str]] = {
     "subscribe-refused": {"refused", "unload", "stream"},
     "schema-refused": {"schema"},
     "schema-refused-consumer": {"schema"},
-    "producer-refused": {"refused", "terminate", "unload", "split", "merge", "rebucket", "migrate"},
+    "producer-refused": {"refused", "terminate", "unload", "transaction", "split", "merge", "rebucket", "migrate"},
     "request-refused": {"refused"},
     "producer-waiting": {"access"},
     "receipts-out-of-order": {"reorder", "drop"},
@@ -153,8 +153,9 @@ def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Ou
     if problem.count is not None:
         match = re.search(problem.pattern, found.text)
         counts = [found.count, int(match[1]) if match else None]
-        if problem.rule in _REQUESTED:
-            counts.append(sum(findings[one].count for one in candidates))
+        if problem.rule in _REQUESTED or "topic" not in problem.subject:
+            same = [one for one in candidates if problem.rule in _REQUESTED or findings[one].variant == found.variant]
+            counts.append(sum(findings[one].count or 0 for one in same))
         if not any(count is not None and problem.count[0] <= count <= problem.count[1] for count in counts):
             return Outcome(problem.rule, "wrong count", f"expected {problem.count}; {found}")
     return Outcome(problem.rule, "right")
