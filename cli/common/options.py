@@ -21,6 +21,7 @@ __all__ = [
     "Output",
     "PacketNumbers",
     "PrivateKey",
+    "Segments",
     "ShowSecrets",
     "System",
     "TextOrJson",
@@ -74,6 +75,7 @@ ShowSecrets = Annotated[bool, option("--show-secrets", "Show credentials, which 
 System = Annotated[
     bool, option("--system", "Include the traffic of the broker's internal client (system topics, replication).")
 ]
+Segments = Annotated[bool, option("--segments", "Show each segment of scalable topics, not their sums.")]
 PacketNumbers = Annotated[
     bool, option("--packet-numbers", "Show the packet number (Wireshark's frame.number) of each frame.")
 ]

@@ -25,6 +25,13 @@ def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> list[B
     return [unknown_balance(one, state.doubt) for one in found]
 
 
+def _sum(found: list[Balance], state: CaptureState) -> list[Balance]:
+    from pcli.codec.observe.tracking.statistics.scalable_sums import sum_balances
+
+    topics = state.tracker.subscriptions.lifecycles.topics
+    return sum_balances(found, lambda name: topics[name].record)
+
+
 def _objects(found: Sequence[Balance]) -> dict[str, Any]:
     from pcli.codec.observe.tracking.statistics.message_balance import balance_objects
 
@@ -69,4 +76,5 @@ VIEW: Final = StateView(
     _show,
     noun="topic of an application",
     objects=_objects,
+    sum=_sum,
 )

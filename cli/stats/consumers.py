@@ -32,6 +32,13 @@ def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> _Stats
     return found
 
 
+def _sum(found: _Stats, state: CaptureState) -> _Stats:
+    from pcli.codec.observe.tracking.statistics.scalable_sums import sum_figures
+
+    topics = state.tracker.subscriptions.lifecycles.topics
+    return sum_figures(found, lambda name: topics[name].record)
+
+
 def _show(found: _Stats, state: CaptureState, until_ns: int) -> None:
     print_tree(("", *_FIGURES), _rows(found))
     print_reasons(_places(found))
@@ -84,4 +91,5 @@ VIEW: Final = StateView(
     _find,
     _show,
     noun="topic of an application",
+    sum=_sum,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
-from pcli.cli.common.options import Output, PacketNumbers, System, option
+from pcli.cli.common.options import Output, PacketNumbers, Segments, System, option
 from pcli.cli.common.output import print_json
 from pcli.cli.stats.capture_state import At, read_state
 
@@ -38,6 +38,9 @@ class StateView:
     """The option that selects objects by name. With it, the subcommand also has the option for packet numbers."""
     example: str = ""
     """A value of this option."""
+    sum: Callable[[Any, CaptureState], Any] | None = None
+    """Returns the objects with those of scalable topics in place of those of segments. With it, the subcommand has the
+    option ``--segments``, which omits this step."""
 
     @property
     def help(self) -> str:
@@ -55,6 +58,7 @@ class StateView:
             name: str = "",
             at: At = "",
             packet_numbers: PacketNumbers = False,
+            segments: Segments = False,
             output: Output = "text",
             read_as: ReadAs,
             system: System = False,
@@ -62,6 +66,8 @@ class StateView:
             state = read_state(captures.names, read_as.options(), at, packet_numbers=packet_numbers)
             until_ns = state.moment() if at or not self.option else state.tracker.capture.last_ns
             found = self.find(state, until_ns, name, system)
+            if self.sum is not None and not segments:
+                found = self.sum(found, state)
             if output != "text":
                 print_json(self.objects(found), output)
             elif found:
@@ -71,4 +77,5 @@ class StateView:
 
         text = f"Show only {self.option[2:]}s with this name."
         run.__annotations__["name"] = Annotated[str, option(f"{self.option} NAME", text)]
-        return flattened(run, without=() if self.option else ("name", "packet_numbers"))
+        omitted = [] if self.option else ["name", "packet_numbers"]
+        return flattened(run, without=omitted if self.sum else [*omitted, "segments"])

@@ -8,7 +8,7 @@ import typer
 
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
-from pcli.cli.common.options import Output, System, filter_option, option
+from pcli.cli.common.options import Output, Segments, System, filter_option, option
 from pcli.cli.stats import balances, consumers, keys, permits, segments
 
 __all__ = ["app"]
@@ -24,16 +24,17 @@ Interval = Annotated[float, option("-I --interval SECONDS", "Time interval of ea
 CountFilter = Annotated[str, filter_option("Count only frames that match, for example pulsar.type == 'SEND'.")]
 
 
-def _statistic(name: str, interval: float) -> Any:
+def _statistic(name: str, interval: float, *, segments: bool) -> Any:
     from pcli.codec.observe import statistics
 
     if name == "io":
         return statistics.Rates(interval)
+    if name == "topics":
+        return statistics.Topics(segments=segments)
     classes = {
         "conv": statistics.Connections,
         "types": statistics.Types,
         "latency": statistics.Latencies,
-        "topics": statistics.Topics,
     }
     return classes[name]()
 
@@ -81,6 +82,7 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         *,
         filter_: CountFilter = "",
         interval: Interval = 1.0,
+        segments: Segments = False,
         output: Output = "text",
         read_as: ReadAs,
         system: System = False,
@@ -90,7 +92,7 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
 
         files = captures.names
         reading = CaptureReading(files=files, filter=filter_, options=read_as.options(), system=system)
-        statistic = _statistic(name, interval)
+        statistic = _statistic(name, interval, segments=segments)
         if name == "topics":
             tracker = statistic.tracker
             reading.on_frame, reading.on_end, reading.on_note = statistic.see, tracker.ended, tracker.note
@@ -101,7 +103,8 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         print_rows(statistic.rows(reading.unanswered()), output, titles)
         raise typer.Exit(reading.finish())
 
-    app.command(name, help=text, cls=PlainCommand)(flattened(command, () if name == "io" else ("interval",)))
+    omitted = [option for option, owner in (("interval", "io"), ("segments", "topics")) if owner != name]
+    app.command(name, help=text, cls=PlainCommand)(flattened(command, omitted))
 
 
 for _row in _STATISTICS:

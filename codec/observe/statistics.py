@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer, Request
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
 
 __all__ = ["Connections", "Histogram", "Latencies", "Rates", "Topics", "Types"]
@@ -227,12 +229,14 @@ class Topics:
     """A row for each topic: producers, subscriptions, messages in and out, acks, and redeliveries.
 
     A Tracker identifies producers and consumers, and determines what is a redelivery. It processes all frames, also
-    those that are not counted.
+    those that are not counted. The segments of a scalable topic are one row, unless ``segments`` is set; producers and
+    consumers of one name on several segments count once.
     """
 
-    __slots__ = ("_again", "_peers", "_redelivered", "_rows", "tracker")
+    __slots__ = ("_again", "_peers", "_redelivered", "_rows", "_segments", "tracker")
 
-    def __init__(self) -> None:
+    def __init__(self, *, segments: bool = False) -> None:
+        self._segments = segments
         self.tracker = Tracker()
         """Receives the notes and ends of the capture."""
         self._rows: dict[str, Row] = {}
@@ -256,18 +260,24 @@ class Topics:
         peer = facts.peer
         if not isinstance(peer, Producer | Consumer) or not peer.topic:
             return
-        row = self._rows.get(peer.topic)
+        topic = peer.topic if self._segments else scalable_topic(peer.topic) or peer.topic
+        row = self._rows.get(topic)
         if row is None:
-            row = self._rows[peer.topic] = dict.fromkeys(_COUNTS, 0)
-            self._peers[peer.topic] = {"producers": set(), "subscriptions": set(), "consumers": set()}
-        peers = self._peers[peer.topic]
+            row = self._rows[topic] = dict.fromkeys(_COUNTS, 0)
+            self._peers[topic] = {"producers": set(), "subscriptions": set(), "consumers": set()}
+        peers = self._peers[topic]
         state = peer.record  # None until the response to PRODUCER: the broker may choose the name
         if isinstance(peer, Consumer) and state is not None:
             peers["subscriptions"].add(peer.subscription)
-            peers["consumers"].add(id(state.record))
+            peers["consumers"].add((peer.subscription, self._identity(state.record)))
         elif state is not None:
-            peers["producers"].add(id(state.record))
+            peers["producers"].add(self._identity(state.record))
         self._count(facts, row)
+
+    def _identity(self, record: ProducerRecord | ConsumerRecord) -> str | int:
+        """Return the name that a V5 client has extended by a segment; the identity of the record otherwise."""
+        name = name_without_segment(record.name, record.topic)
+        return id(record) if self._segments or name == record.name else name
 
     def _count(self, facts: Facts, row: Row) -> None:
         frame = facts.frame

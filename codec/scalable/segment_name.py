@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-__all__ = ["HASHES", "SegmentName", "scalable_topic"]
+__all__ = ["HASHES", "SegmentName", "name_without_segment", "scalable_topic"]
 
 HASHES: Final = 65536
 """Number of hashes of keys that the segments of a topic divide: 0 to 65535."""
@@ -49,3 +49,12 @@ def scalable_topic(name: str) -> str:
         return name
     parts = SegmentName.parse(name) if name.startswith("segment://") else None
     return "" if parts is None else parts.topic
+
+
+def name_without_segment(name: str, topic: str) -> str:
+    """Return the name that an application gave to a producer or consumer, from its name on the segment ``topic``.
+
+    A V5 client adds ``-seg-`` and the number of the segment. Other names are returned unchanged.
+    """
+    parts = SegmentName.parse(topic)
+    return name if parts is None else name.removesuffix(f"-seg-{parts.id}")

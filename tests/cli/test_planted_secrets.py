@@ -167,7 +167,7 @@ REFUSED = f"s3://key:{MARKER}@bucket/x?wrong=1"
 """A folder that pyarrow does not open."""
 ADMIN = [["--admin", "{admin}", *CREDENTIALS[0]], ["--admin", "{admin_userinfo}"], ["--admin", "{admin_nobody}"]]
 CLIENTS = [*(["-u", "{url}", *given] for given in CREDENTIALS), ["-u", "{userinfo}"], ["-u", "{nobody}"]]
-STATS = ("io", "conv", "types", "latency", "topics", "consumers", "balances", "permits", "keys")
+STATS = ("io", "conv", "types", "latency", "topics", "consumers", "balances", "permits", "keys", "segments")
 
 CASES = {
     "dissect": [

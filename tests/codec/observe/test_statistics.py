@@ -70,7 +70,7 @@ def test_topics_agree_with_the_records_of_the_tracker_in_every_capture(corpus):
     """Values of `stats topics` that `stats balances`, `stats consumers` and `diagnose` also show."""
     compared = 0
     for name in corpus.names():
-        topics, see = Topics(), Observer().see
+        topics, see = Topics(segments=True), Observer().see
         for event in read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)):
             if isinstance(event, CapturedFrame):
                 facts = see(event)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.scalable.segment_name import SegmentName, scalable_topic
+from pcli.codec.scalable.segment_name import SegmentName, name_without_segment, scalable_topic
 
 HASH = st.integers(0, 65535)
 
@@ -34,3 +34,16 @@ def test_other_names_are_not_segments(name):
 
 def test_a_scalable_topic_is_its_own_topic():
     assert scalable_topic("topic://public/default/p1") == "topic://public/default/p1"
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "application"),
+    [
+        ("s1-seg-7", "segment://public/default/orders/0000-ffff-7", "s1"),
+        ("s1-seg-7", "segment://public/default/orders/0000-ffff-17", "s1-seg-7"),
+        ("s1-seg-7", "persistent://public/default/orders", "s1-seg-7"),
+        ("", "segment://public/default/orders/0000-ffff-7", ""),
+    ],
+)
+def test_the_name_that_the_application_gave(name, topic, application):
+    assert name_without_segment(name, topic) == application

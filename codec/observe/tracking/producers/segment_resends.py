@@ -47,6 +47,14 @@ class _Sent(NamedTuple):
     def stored(self) -> bool:
         return self.lifecycle.receipt_ns >= 0 and not self.lifecycle.error
 
+    def count_move(self) -> None:
+        """Count a message that was sent again to another segment."""
+        if self.lifecycle.topic is not None:
+            counts = self.lifecycle.topic.messages
+            counts.moved += 1
+            counts.moved_refused += bool(self.lifecycle.error)
+            counts.moved_stored += self.stored
+
 
 class SegmentResends:
     """The SENDs to segments that have no receipt, and their messages that are sent again."""
@@ -81,6 +89,7 @@ class SegmentResends:
                 old = waiting.popleft()
                 counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
                 counter.add(facts.frame.time_ns, old.facts.frame.number, facts.frame.number)
+                old.count_move()
                 if not waiting:
                     del failed[digest]
 

@@ -34,6 +34,13 @@ class PublishCounts:
     aborted: int = 0
     """Stored messages of aborted transactions, which are never delivered."""
 
+    moved: int = 0
+    """Messages to a sealed segment that the client sent again to another segment; see segment_resends.py."""
+    moved_refused: int = 0
+    """Messages counted in ``moved`` whose response was a SEND_ERROR."""
+    moved_stored: int = 0
+    """Messages counted in ``moved`` that were stored in the sealed segment after all."""
+
     @property
     def unknown(self) -> int:
         """Messages without a response in the capture."""

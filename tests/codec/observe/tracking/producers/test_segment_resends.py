@@ -7,6 +7,8 @@ import itertools
 import pytest
 
 from pcli.codec.capture import ReadOptions, read_capture
+from pcli.codec.observe.tracking.statistics.message_balance import balances
+from pcli.codec.observe.tracking.statistics.scalable_sums import sum_balances
 from pcli.codec.observe.tracking.tracker import Tracker, process_events
 from pcli.codec.payload import join_batch
 from pcli.codec.proto import pb
@@ -63,6 +65,12 @@ class Producing:
         error = {"error": pb.TopicTerminatedError, "message": "Managed ledger was terminated"}
         self.broker(pb.CommandSendError(producer_id=producer_id, sequence_id=sequence, **error))
 
+    def totals(self):
+        """Return the values of the scalable topic that are not 0."""
+        topics = self.tracker.subscriptions.lifecycles.topics
+        found = sum_balances(balances(self.tracker.subscriptions, 10**19), lambda one: topics[one].record)
+        return {name: value for name, value in found[0].values.items() if value}
+
     @property
     def parent(self):
         [found] = [one for group, one in self.tracker.records() if group == "producer" and one.topic == PARENT]
@@ -86,6 +94,7 @@ def test_refused_and_unanswered_messages_in_a_batch_of_the_child(producing):
     producing.send(1, ("a", b"1"), ("b", b"2"), ("c", b"new"))
     assert (producing.parent.sent_on_child.count, producing.parent.stored_on_child.count) == (2, 0)
     assert producing.parent.sent_on_child.frames == [5, 11, 6, 11]
+    assert producing.totals() == {"sent": 4, "stored": 1, "unknown": 3}  # the batch has no receipt
 
 
 def test_a_message_that_the_broker_does_not_see_any_more(producing):
@@ -110,8 +119,9 @@ def test_a_message_that_was_stored_after_all_is_stored_twice(producing):
     producing.seal()
     producing.receipt(0, sequence)
     producing.open(CHILD, 1)
-    producing.send(1, ("a", b"1"))
+    producing.receipt(1, producing.send(1, ("a", b"1")), ledger=2)
     assert (producing.parent.sent_on_child.count, producing.parent.stored_on_child.count) == (0, 1)
+    assert producing.totals() == {"sent": 1, "stored": 2, "stored_twice": 1}
 
 
 @pytest.mark.parametrize("other", ["key", "payload", "connection", "topic"])
