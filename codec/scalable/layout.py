@@ -15,6 +15,7 @@ Source: ScalableTopicDAG in pulsar_api.proto; the order and the contents of upda
 from __future__ import annotations
 
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from pcli.codec.proto import pb
@@ -181,11 +182,9 @@ def _invalid_segments(layout: Layout) -> Iterator[str]:
 
 
 def _cycle(layout: Layout) -> list[int]:
-    """Return the segments that have themselves as an ancestor: those that remain after roots are removed."""
-    left = dict(layout.segments)
-    while True:
-        roots = [one.id for one in left.values() if not any(parent in left for parent in one.parents)]
-        if not roots:
-            return sorted(left)
-        for one in roots:
-            del left[one]
+    """Return segments that are their own ancestors, or an empty list."""
+    try:
+        TopologicalSorter({one.id: one.parents for one in layout.segments.values()}).prepare()
+    except CycleError as found:
+        return sorted(set(found.args[1]))
+    return []

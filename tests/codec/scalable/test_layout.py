@@ -159,3 +159,16 @@ def test_a_graph_that_contradicts_itself(damage, text):
     topic = Topic(2)
     damage(topic.dag.segments)
     assert text in list(contradictions(topic.layout()))
+
+
+def test_a_graph_with_a_long_history():
+    dag = pb.ScalableTopicDAG(epoch=50_000)
+    for number in range(50_000):
+        dag.segments.add(
+            segment_id=number, hash_start=0, hash_end=HASHES - 1, state=pb.ACTIVE if number == 49_999 else pb.SEALED,
+            parent_ids=[number - 1] if number else [], child_ids=[number + 1] if number < 49_999 else [],
+            created_at_epoch=number, created_at_ms=1,
+        )  # fmt: skip
+    layout = Layout.of(dag)
+    assert list(contradictions(layout)) == []
+    assert len(changes(None, layout)) == 50_000

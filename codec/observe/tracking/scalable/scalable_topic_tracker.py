@@ -22,6 +22,7 @@ Source: traffic of a broker and a client 5.0.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from pcli.codec.bounded_dict import BoundedDict
@@ -38,7 +39,7 @@ from pcli.codec.observe.tracking.records.scalable_records import (
     UnattendedSegment,
 )
 from pcli.codec.proto import pb
-from pcli.codec.scalable.layout import Layout, changes, contradictions
+from pcli.codec.scalable.layout import Layout, Segment, changes, contradictions
 from pcli.codec.scalable.segment_name import SegmentName
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
@@ -49,8 +50,11 @@ __all__ = ["MAX_ASSIGNMENTS", "MAX_CHANGES", "MAX_CONSUMERS", "MAX_HAND_OVERS", 
 MAX_TOPICS: Final = 10_000
 """Maximum number of scalable topics."""
 
-MAX_SEGMENTS: Final = 1_000
+MAX_SEGMENTS: Final = 10_000
 """Maximum number of segments of a topic; pruned segments are dropped first."""
+
+MAX_OPEN: Final = 50_000
+"""Maximum number of open sessions, of registered consumers, and of assigned segments."""
 
 MAX_CHANGES: Final = 1_000
 MAX_SESSIONS: Final = 1_000
@@ -59,6 +63,7 @@ MAX_HAND_OVERS: Final = 1_000
 MAX_ASSIGNMENTS: Final = 64
 
 _MAX_EPOCHS: Final = 16
+_MAX_CONTRADICTIONS: Final = 64
 
 T = TypeVar("T")
 
@@ -70,13 +75,15 @@ class ScalableTopicTracker:
         self.topics: BoundedDict[str, ScalableTopicRecord] = BoundedDict(MAX_TOPICS)
         self._doubts: BoundedDict[int, set[str]] = BoundedDict(MAX_CONNECTIONS)
         """The doubts of connections, for topics that they name later."""
-        self._sessions: dict[tuple[int, int], tuple[ScalableTopicRecord | None, LayoutSessionRecord]] = {}
+        self._sessions: BoundedDict[tuple[int, int], tuple[ScalableTopicRecord | None, LayoutSessionRecord]] = (
+            BoundedDict(MAX_OPEN)
+        )
         """Open sessions by connection and session id."""
-        self._consumers: dict[tuple[int, int], ControlledConsumerRecord] = {}
+        self._consumers: BoundedDict[tuple[int, int], ControlledConsumerRecord] = BoundedDict(MAX_OPEN)
         """Registered consumers by connection and consumer id."""
-        self._open: dict[tuple[str, str, int], HandOver] = {}
+        self._open: BoundedDict[tuple[str, str, int], HandOver] = BoundedDict(MAX_OPEN)
         """Hand-overs that have not ended, by topic, subscription and segment."""
-        self._owners: BoundedDict[tuple[str, str, int], dict[str, bool]] = BoundedDict(MAX_SEGMENTS * 10)
+        self._owners: BoundedDict[tuple[str, str, int], dict[str, bool]] = BoundedDict(MAX_OPEN)
         """Names of the consumers that have a segment, and whether they share its entry buckets, by topic, subscription
         and segment."""
         steps: dict[str, Callable[[Facts], None]] = {
@@ -171,7 +178,8 @@ class ScalableTopicTracker:
         topic.updates += 1
         before, after = topic.layout, update.after
         for text in contradictions(after):
-            topic.contradictions.setdefault(text, frame)
+            if len(topic.contradictions) < _MAX_CONTRADICTIONS:
+                topic.contradictions.setdefault(text, frame)
         if before is not None and _age(after) < _age(before):
             return
         if topic.first_ns < 0:
@@ -181,13 +189,8 @@ class ScalableTopicTracker:
             return
         for change in changes(before, after):
             _append(topic.changes, LayoutChange(change, time_ns, frame), MAX_CHANGES)
-        for one in after.segments.values():
-            record = _segment(topic, one.id, one.start, one.end)
-            record.segment, record.owner = one, after.brokers.get(one.id, "")
-            if record.first_ns < 0:
-                record.first_ns = time_ns
-            if not one.active and not record.sealed:
-                record.sealed_ns, record.sealed_frame = time_ns, frame
+        for one in islice(after.segments.values(), MAX_SEGMENTS):
+            _update_segment(_segment(topic, one.id, one.start, one.end), one, after, time_ns, frame)
         for number in before.segments.keys() - after.segments.keys() if before is not None else ():
             gone = topic.segments.get(number)
             if gone is not None:
@@ -374,6 +377,14 @@ def _ancestors(topic: ScalableTopicRecord, number: int) -> set[int]:
         left += [one for one in parents if one not in found]
         found.update(parents)
     return found
+
+
+def _update_segment(record: SegmentRecord, segment: Segment, layout: Layout, time_ns: int, frame: int) -> None:
+    record.segment, record.owner = segment, layout.brokers.get(segment.id, "")
+    if record.first_ns < 0:
+        record.first_ns = time_ns
+    if not segment.active and not record.sealed:
+        record.sealed_ns, record.sealed_frame = time_ns, frame
 
 
 def _age(layout: Layout) -> tuple[int, int]:
