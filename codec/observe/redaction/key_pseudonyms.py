@@ -1,9 +1,9 @@
-"""Pseudonyms of keys. A pseudonym has the same Murmur3 hash as its key, and therefore always the same slot.
+"""Pseudonyms of keys, with the same Murmur3 hash as the key: the slots, segments and buckets of both are equal.
 
 Rules of this file
 1. Brokers compute the slot of a key from its Murmur3 hash without the sign bit: modulo 65536 for ranges, and modulo
-   65535 for consistent hashing. Both remainders together determine the hash, so a pseudonym must have exactly the same
-   hash.
+   65535 for consistent hashing. V5 clients use all 32 bits, for segments and entry buckets. A pseudonym must therefore
+   have exactly the same hash.
 2. Murmur3 can be inverted: the first four of eight bytes determine the other four. A few hundred choices are tried
    until all eight bytes are letters and digits, which takes a fraction of a millisecond.
 3. A guess of the key can be verified by its hash. This is unavoidable, because a diagnosis needs the key's slot.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from pcli.codec.wire.hashes import murmur3_31
+from pcli.codec.wire.hashes import murmur3_32
 
 __all__ = ["key_pseudonyms"]
 
@@ -29,16 +29,13 @@ _FIRST, _SECOND, _FIVE, _MIX, _LAST = (
 
 
 def key_pseudonyms(key: bytes) -> Iterator[bytes]:
-    """Yield all strings of eight letters and digits with the key's hash (several hundred thousand) in a fixed order."""
-    wanted = murmur3_31(key)
-    ends = [_before_end(wanted | sign) for sign in (0, 1 << 31)]
+    """Yield all strings of eight letters and digits with the key's hash (about 50,000) in a fixed order."""
+    end = _before_end(murmur3_32(key))
     for choice in product(_LETTERS, repeat=4):
         first = bytes(choice)
-        state = _after(first)
-        for end in ends:
-            last = _block(end, state).to_bytes(4, "little")
-            if _ALLOWED.issuperset(last):
-                yield first + last
+        last = _block(end, _after(first)).to_bytes(4, "little")
+        if _ALLOWED.issuperset(last):
+            yield first + last
 
 
 _ALLOWED: Final = frozenset(_LETTERS)
