@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,20 @@ def captures() -> Path:
 def captures_5() -> Path:
     """Captures of clients of Pulsar 5, with truth files."""
     return _shared("captures-5")
+
+
+@pytest.fixture(scope="session")
+def pulsar_5() -> Iterator[Any]:
+    """A real broker 5.0.1."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from scenarios.brokers import BrokerError, real_broker
+
+    with ExitStack() as stack:
+        try:
+            broker = stack.enter_context(real_broker(_shared("real-broker-5") / "start"))
+        except BrokerError as reason:
+            pytest.skip(f"no real broker: {reason}")
+        yield broker
 
 
 @pytest.fixture(scope="session")

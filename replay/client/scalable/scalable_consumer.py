@@ -55,8 +55,9 @@ class SegmentConsumer(Consumer):
 
     def prepare(self) -> int:
         """Drop the messages of the previous subscription."""
-        self.parent.forget(self.topic)
-        return super().prepare()
+        waited = super().prepare()
+        self.parent.forget(self)
+        return waited
 
 
 class ScalableConsumer(MultiTopicsConsumer):
@@ -118,9 +119,13 @@ class ScalableConsumer(MultiTopicsConsumer):
 
         self._remove_child(topic, closed)
 
-    def forget(self, topic: str) -> None:
-        """Drop the messages of a segment that the application has not received."""
-        self.queue.messages = deque(one for one in self.queue.messages if one.topic != topic)
+    def forget(self, child: Consumer) -> None:
+        """Drop the messages of a segment that the application has not received, and make room for other segments."""
+        self.queue.remove_child(child)
+        self.queue.messages = deque(one for one in self.queue.messages if one.topic != child.topic)
+        self.queue.go_on()
+        if self.queue.messages and self.on_message is not None:
+            self.on_message()
 
     def _converge(self) -> None:
         if self.state is State.CLOSED or self.engine.closed or self._wanted is None:

@@ -66,7 +66,7 @@ def open_scalable_producer(
 class _Sent:
     """A message without a result."""
 
-    __slots__ = ("done", "message", "number", "since")
+    __slots__ = ("done", "message", "number", "segment", "since")
 
     def __init__(self, message: OutgoingMessage, done: Done | None, number: int, since: int) -> None:
         self.message = message
@@ -75,6 +75,8 @@ class _Sent:
         """Number of the message in the order of `ScalableProducer.send`."""
         self.since = since
         """The time of the first attempt."""
+        self.segment: Segment | None = None
+        """The segment that was chosen for the message."""
 
 
 class ScalableProducer:
@@ -94,6 +96,7 @@ class ScalableProducer:
         self._created: Created | None = created
         self._session = LayoutSession(engine, topic, self._changed, self._failed)
         self._active: list[Segment] = []
+        self._active_ids: set[int] = set()
         self._turn = 0
         self._numbers = 0
         self._unfinished: dict[int, _Sent] = {}
@@ -127,6 +130,7 @@ class ScalableProducer:
         self._unfinished[sent.number] = sent
         if not self._route(sent):
             del self._unfinished[sent.number]
+            self._turn -= message.key is None
             return False
         self._numbers += 1
         return True
@@ -143,7 +147,9 @@ class ScalableProducer:
             self._backlog.popleft()
 
     def _route(self, sent: _Sent) -> bool:
-        segment = self._segment_of(sent.message)
+        segment = sent.segment
+        if segment is None or segment.id not in self._active_ids:
+            segment = sent.segment = self._segment_for(sent.message)
         if segment is None or segment.id in self._sealed:
             self._hold(sent)
         elif segment.id in self._opening:
@@ -153,13 +159,13 @@ class ScalableProducer:
             self._open(segment)
         elif not self._send_on(segment.id, sent):
             return False
-        if sent.message.key is None:
-            self._turn += 1
         return True
 
-    def _segment_of(self, message: OutgoingMessage) -> Segment | None:
+    def _segment_for(self, message: OutgoingMessage) -> Segment | None:
+        """Choose the segment of a message. Return None if no active segment has its key."""
         if message.key is None:
-            return self._active[self._turn % len(self._active)] if self._active else None
+            self._turn += 1
+            return self._active[(self._turn - 1) % len(self._active)] if self._active else None
         slot = message.hashes[0]
         return next((one for one in self._active if one.start <= slot <= one.end), None)
 
@@ -232,12 +238,12 @@ class ScalableProducer:
 
     def _changed(self, layout: Layout) -> None:
         self._active = layout.active
-        active = {one.id for one in self._active}
-        for number in [number for number in self.producers if number not in active]:
+        self._active_ids = {one.id for one in self._active}
+        for number in [number for number in self.producers if number not in self._active_ids]:
             producer = self.producers.pop(number)
             if producer.state in (State.CONNECTING, State.READY):
                 producer.seal()
-        self._sealed &= active
+        self._sealed &= self._active_ids
         created, self._created = self._created, None
         if created is not None:
             self.state = State.READY
@@ -256,7 +262,7 @@ class ScalableProducer:
         self._again.append(sent)
         limit = self._settings.sendTimeoutMs
         if limit > 0 and self._expiry is None:
-            self._expiry = self.engine.call_at(max(sent.since, self.engine.now) + limit, self._expire)
+            self._expiry = self.engine.call_at(max(sent.since + limit, self.engine.now), self._expire)
 
     def _expire(self) -> None:
         self._expiry = None

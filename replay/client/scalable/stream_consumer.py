@@ -7,6 +7,8 @@ Rules of this file (ScalableStreamConsumer, 5.0.1)
 3. A segment that is assigned to another consumer is released: no message of it is received any more, and when all
    received messages are acknowledged at two checks in a row, 50 ms apart, its consumer is closed. This has no time
    limit, because the next consumer would otherwise receive messages twice or out of order.
+4. A message that the application has is not received again if the broker delivers it again, nor is one at or before the
+   last acknowledged message of an Exclusive segment.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class StreamConsumer(ScalableConsumer):
         )
         self._controller = ControllerSession(engine, request, self._assigned, self.fail)
         self._unacked: dict[ClientMessageId, None] = {}
+        self._acked: dict[str, ClientMessageId] = {}
 
     def begin(self) -> None:
         """Register at the controller."""
@@ -60,6 +63,12 @@ class StreamConsumer(ScalableConsumer):
     def leave(self, done: SeekDone) -> None:
         """Leave the group of consumers."""
         self._controller.close(done)
+
+    def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
+        """Move the cursors of the assigned segments (`MultiTopicsConsumer.seek`)."""
+        self._unacked.clear()
+        self._acked.clear()
+        super().seek(target, done)
 
     def child_settings(self, topic: str, held: Held) -> ConsumerSettings:
         """Return the settings of the consumer of a segment."""
@@ -81,7 +90,7 @@ class StreamConsumer(ScalableConsumer):
 
     def release(self, topic: str) -> None:
         """Close the consumer of a segment when all received messages are acknowledged."""
-        self.forget(topic)
+        self.forget(self.consumers[topic])
         self._check(topic, before=False)
 
     def _check(self, topic: str, *, before: bool) -> None:
@@ -89,6 +98,7 @@ class StreamConsumer(ScalableConsumer):
             return
         settled = not any(id_.topic == topic for id_ in self._unacked)
         if settled and before:
+            self._acked.pop(topic, None)
             self.close_segment(topic)
         else:
             self.engine.call_at(self.engine.now + _CHECK_MS, lambda: self._check(topic, before=settled))
@@ -102,9 +112,11 @@ class StreamConsumer(ScalableConsumer):
 
     def receive(self) -> IncomingMessage | None:
         """Return the next message. If it is None, `on_message` is called later."""
-        message = super().receive()
-        if message is not None:
-            self._unacked[message.id] = None
+        while (message := super().receive()) is not None:
+            acked = self._acked.get(message.topic)
+            if message.id not in self._unacked and (acked is None or acked < message.id):
+                self._unacked[message.id] = None
+                break
         return message
 
     def acknowledge(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
@@ -115,22 +127,21 @@ class StreamConsumer(ScalableConsumer):
         self, id_: ClientMessageId, done: AckDone | None = None, properties: Mapping[str, int] | None = None
     ) -> None:
         """Acknowledge a message, and all messages that were received before it on any segment."""
+        if id_ not in self._unacked:
+            super().acknowledge_cumulative(id_, done, properties)
+            return
         last: dict[str, ClientMessageId] = {}
         while id_ in self._unacked:
             one = next(iter(self._unacked))
             del self._unacked[one]
-            last[one.topic] = one
             child = self.consumers.get(one.topic)
-            if child is not None and child.individual and one != id_:
-                child.acknowledge(one)
+            if child is None or not child.individual:
+                last[one.topic] = one
+            else:
+                child.acknowledge(one, done if one == id_ else None)
+        self._acked |= last
         for topic, one in last.items():
-            if topic != id_.topic and topic in self.consumers and not self.consumers[topic].individual:
-                self.consumers[topic].acknowledge_cumulative(one, None, properties)
-        child = self.consumers.get(id_.topic)
-        if child is not None and child.individual:
-            child.acknowledge(id_, done)
-        else:
-            super().acknowledge_cumulative(id_, done, properties)
+            super().acknowledge_cumulative(one, done if topic == id_.topic else None, properties)
 
     def negative_acknowledge(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
         """Raise LocalError: only a queue consumer acknowledges negatively."""
