@@ -126,7 +126,7 @@ def main() -> int:
     )
     recipes = [one for one in recipes if not arguments.recipe or one.name in arguments.recipe]
     if not recipes:
-        parser.error(f"no such recipe: {', '.join(arguments.recipe)}")
+        parser.error(f"no recipe can run: {', '.join(arguments.recipe or wanted)}")
     words = [arguments.broker, "tcpdump" if sniffing else "proxy"]
     words += [*(["quick"] if arguments.quick else []), *(clients if arguments.client else [])]
     words += [*(["loopback"] if not networks else []), *(arguments.recipe or ())]

@@ -11,6 +11,7 @@ from scenarios.diagnosis.recipes import (
     producers,
     raw_clients,
     redeliveries,
+    scalable_consumers,
     scalable_topics,
     transactions,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "producers",
     "raw_clients",
     "redeliveries",
+    "scalable_consumers",
     "scalable_topics",
     "transactions",
 ]
