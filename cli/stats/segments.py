@@ -77,7 +77,9 @@ def _lines(row: _Row) -> Iterator[str]:
     for one in row["consumers"]:
         if not one["end"]:
             share = f", shared {', '.join(map(str, one['shared']))}" if one["shared"] else ""
-            assigned = ", ".join(map(str, one["segments"])) or "none"
+            assigned = "unknown, no assignment in the capture"
+            if one["segments"] is not None:
+                assigned = ", ".join(map(str, one["segments"])) or "none"
             yield f"{one['type']} {one['subscription']} ({one['consumer']}): segments {assigned}{share}"
     moves = [one for one in row["hand_overs"] if one["ready"] is not None]
     if moves:

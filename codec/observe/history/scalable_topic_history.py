@@ -173,6 +173,8 @@ class ControlledConsumerHistory(_ScalableHistory):
         last = self._registrations[-1]
         if last.end:
             return State(f"Not registered: {ENDS[last.end]}.", {"registered": False, "segments": []})
+        if not last.assignments:
+            return State("Registered; the capture contains no assignment.", {"registered": True, "segments": None})
         left = backlog_on(self.record, self.subscription, last.segments)
         text = f"Registered, with {_assigned(last.assignments[-1:])}; {left or 'no entries'} in the backlog of them."
         return State(text, {"registered": True, "segments": sorted(last.segments)})

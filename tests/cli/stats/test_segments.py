@@ -60,3 +60,10 @@ def test_a_capture_without_scalable_topics(pcli, captures):
     answer = pcli("stats", "segments", "-r", captures / "java/batching.pcap")
     assert answer.code == 0
     assert "no scalable topic in" in answer.err
+
+
+def test_the_segments_of_a_consumer_without_an_assignment_are_unknown(result):
+    before = ("--at", "1795878706.44")
+    [topic] = json.loads(result("healthy", "-T", "json", *before).out)
+    assert [one["segments"] for one in topic["consumers"]] == [None]
+    assert "STREAM st (s1): segments unknown, no assignment in the capture" in result("healthy", *before).lines

@@ -5,7 +5,8 @@ Rules of this file
    and "unknown" contains the reason.
 2. The rate of a segment is its number of messages divided by the time from the first layout that contains it to its
    seal, or to the end.
-3. Times are seconds since the first frame of the capture.
+3. The segments of a consumer are None if the capture has no assignment to it.
+4. Times are seconds since the first frame of the capture.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def _topic(topic: ScalableTopicRecord, topics: dict[str, Any], start_ns: int, no
             {
                 "subscription": one.subscription, "consumer": one.name, "type": one.type, "stream": one.stream,
                 "began": since(one.began_ns), "ended": since(one.ended_ns), "end": one.end,
-                "segments": sorted(one.segments), "shared": sorted(seg for seg, part in one.segments.items() if part),
+                "segments": sorted(one.segments) if one.assignments else None,
+                "shared": sorted(seg for seg, part in one.segments.items() if part),
             }
             for one in topic.consumers
         ],
