@@ -25,6 +25,7 @@ from pcli.spark.report.page import Page, render
 from pcli.spark.report.page_elements import Section
 from pcli.spark.report.report_data import ReportData, open_report_data
 from pcli.spark.report.report_objects import Href, Objects
+from pcli.spark.report.scalable_sections import scalable_topics
 from pcli.spark.report.selection import EVERYTHING, Selection
 from pcli.spark.tables.stored_tables import StoredTables
 
@@ -77,6 +78,9 @@ def _sections(data: ReportData, found: Findings, href: Href) -> Iterator[Section
     if data.has_messages:
         yield overview.slowest(data)
         yield overview.states(data)
+    scalable = scalable_topics(data)
+    if scalable is not None:
+        yield scalable
 
 
 def limits_text(selection: Selection) -> str:

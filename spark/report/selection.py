@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pcli.codec.scalable.segment_name import scalable_topic
+
 __all__ = ["EVERYTHING", "Selection"]
 
 
@@ -15,7 +17,7 @@ class Selection:
     since_ns: int | None = None
     until_ns: int | None = None
     topics: tuple[str, ...] = ()
-    """Full or short names; partitions of a topic are included. All topics if empty."""
+    """Full or short names; partitions and segments of a topic are included. All topics if empty."""
 
     def names_topic(self, topic: str | None) -> bool:
         """Return whether a topic is selected."""
@@ -31,10 +33,15 @@ class Selection:
 
 
 def _names(topic: str) -> tuple[str, ...]:
-    """Return the full name of a topic, and of the topic of which it is a partition."""
+    """Return the full name of a topic, and those of the topic of which it is a partition or a segment.
+
+    A scalable topic can be named without its domain, so its name as a persistent topic is included.
+    """
     words = topic.split("/")
     full = f"persistent://public/default/{topic}" if len(words) == 1 else topic
     full = f"persistent://{full}" if "://" not in full else full
+    if scalable := scalable_topic(full):
+        return full, scalable, scalable.replace("topic://", "persistent://", 1)
     base, mark, number = full.rpartition("-partition-")
     return (full, base) if mark and number.isdigit() else (full,)
 
