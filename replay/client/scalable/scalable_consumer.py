@@ -25,6 +25,7 @@ from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.consumer import Consumer
 from pcli.replay.client.consumer.cursor_requests import SeekDone
 from pcli.replay.client.consumer.multi_topics_consumer import Created, MultiTopicsConsumer
+from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.client.scalable.layout_session import LayoutSession
 from pcli.replay.client.settings import ConsumerSettings
 
@@ -119,10 +120,20 @@ class ScalableConsumer(MultiTopicsConsumer):
 
         self._remove_child(topic, closed)
 
-    def forget(self, child: Consumer) -> None:
-        """Drop the messages of a segment that the application has not received, and make room for other segments."""
+    def forget(self, child: Consumer, started: ClientMessageId | None = None) -> None:
+        """Drop the messages of a segment that the application has not received, and make room for other segments.
+
+        Messages of the entry of ``started`` are kept.
+        """
+        whole = None if started is None else started.whole
         self.queue.remove_child(child)
-        self.queue.messages = deque(one for one in self.queue.messages if one.topic != child.topic)
+        while child.queue.messages and child.queue.messages[0].id.whole == whole:
+            message = child.receive()
+            assert message is not None
+            self.queue.messages.append(message)
+        self.queue.messages = deque(
+            one for one in self.queue.messages if one.topic != child.topic or one.id.whole == whole
+        )
         self.queue.go_on()
         if self.queue.messages and self.on_message is not None:
             self.on_message()

@@ -4,9 +4,10 @@ Rules of this file (ScalableStreamConsumer, 5.0.1)
 1. A segment is Exclusive, and acknowledged cumulatively. If several consumers share it, the assignment contains its
    entry buckets: the segment is then Key_Shared with these ranges, and messages are acknowledged one by one.
 2. An acknowledgement covers all messages that the application received before, on all segments.
-3. A segment that is assigned to another consumer is released: no message of it is received any more, and when all
-   received messages are acknowledged at two checks in a row, 50 ms apart, its consumer is closed. This has no time
-   limit, because the next consumer would otherwise receive messages twice or out of order.
+3. A segment that is assigned to another consumer is released: no message of it is received any more, except the rest of
+   a batch, which the next consumer would receive as a whole. When all received messages are acknowledged at two checks
+   in a row, 50 ms apart, its consumer is closed. This has no time limit, because the next consumer would otherwise
+   receive messages twice or out of order.
 4. A message that the application has is not received again if the broker delivers it again, nor is one at or before the
    last acknowledged message of an Exclusive segment.
 """
@@ -55,6 +56,7 @@ class StreamConsumer(ScalableConsumer):
         self._controller = ControllerSession(engine, request, self._assigned, self.fail)
         self._unacked: dict[ClientMessageId, None] = {}
         self._acked: dict[str, ClientMessageId] = {}
+        self._latest: dict[str, ClientMessageId] = {}
 
     def begin(self) -> None:
         """Register at the controller."""
@@ -90,15 +92,18 @@ class StreamConsumer(ScalableConsumer):
 
     def release(self, topic: str) -> None:
         """Close the consumer of a segment when all received messages are acknowledged."""
-        self.forget(self.consumers[topic])
+        self.forget(self.consumers[topic], self._latest.get(topic))
         self._check(topic, before=False)
 
     def _check(self, topic: str, *, before: bool) -> None:
         if self.state is State.CLOSED or self.engine.closed:
             return
-        settled = not any(id_.topic == topic for id_ in self._unacked)
+        settled = not any(id_.topic == topic for id_ in self._unacked) and not any(
+            message.topic == topic for message in self.queue.messages
+        )
         if settled and before:
             self._acked.pop(topic, None)
+            self._latest.pop(topic, None)
             self.close_segment(topic)
         else:
             self.engine.call_at(self.engine.now + _CHECK_MS, lambda: self._check(topic, before=settled))
@@ -116,6 +121,7 @@ class StreamConsumer(ScalableConsumer):
             acked = self._acked.get(message.topic)
             if message.id not in self._unacked and (acked is None or acked < message.id):
                 self._unacked[message.id] = None
+                self._latest[message.topic] = message.id
                 break
         return message
 

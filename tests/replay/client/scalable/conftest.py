@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pcli.codec.payload.batch import join_batch
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.commands import COMMANDS, name_of
@@ -134,14 +135,16 @@ class ScriptedBroker:
         self.engine.received(self.connections[-1], data, self.engine.now)
         self.step()
 
-    def deliver(self, consumer: int, *entries: int, ledger: int = 7) -> None:
-        """Deliver unbatched messages to a consumer of a segment."""
+    def deliver(self, consumer: int, *entries: int, ledger: int = 7, batch: int = 0) -> None:
+        """Deliver entries to a consumer of a segment: messages, or batches of empty messages."""
         for entry in entries:
             place = pb.MessageIdData(ledgerId=ledger, entryId=entry)
             metadata = pb.MessageMetadata(producer_name="p", sequence_id=entry, publish_time=1, uncompressed_size=1)
-            data = push_frame(
-                pb.CommandMessage(consumer_id=consumer, message_id=place), push_entry(metadata, b"%d" % entry)
-            )
+            payload = b"%d" % entry
+            if batch:
+                metadata.num_messages_in_batch = batch
+                payload = join_batch([(pb.SingleMessageMetadata(), b"")] * batch)
+            data = push_frame(pb.CommandMessage(consumer_id=consumer, message_id=place), push_entry(metadata, payload))
             self.engine.received(self.connections[-1], data, self.engine.now)
         self.step()
 

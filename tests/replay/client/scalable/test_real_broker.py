@@ -30,6 +30,8 @@ class Topic:
         self._rest = f"{broker.http_url}/admin/v2/scalable/public/default/{name}"
         self.received: dict[str, list[tuple[str, int]]] = {"stream": [], "queue": []}
         """Key and number of each message, by kind of consumer."""
+        self.ids: dict[str, list[str]] = {"stream": [], "queue": []}
+        """Ids of these messages."""
 
     async def rest(self, method: str, path: str = "") -> bytes:
         def send() -> bytes:
@@ -59,6 +61,7 @@ class Topic:
                 with client.turn():
                     while (message := consumer.receive()) is not None:
                         self.received[kind].append((message.content.key or "", int(message.data)))
+                        self.ids[kind].append(str(message.id))
                         consumer.acknowledge(message.id)
                 waits = [asyncio.ensure_future(one.wait()) for one in (there, stop)]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -138,10 +141,12 @@ async def play(topic: Topic, seed: int) -> None:
     for stop in (end, *others):
         stop.set()
     await asyncio.gather(*tasks)
-    for kind, found in topic.received.items():
-        assert [one for one, count in Counter(found).items() if count > 1] == [], kind
+    for kind, ids in topic.ids.items():
+        assert [one for one, count in Counter(ids).items() if count > 1] == [], kind
+        # A message whose receipt was lost when its segment was sealed is stored on a child again.
+        assert len(ids) - sent <= sent // 100
     last: dict[str, int] = {}
-    for key, number in topic.received["stream"]:
+    for key, number in dict.fromkeys(topic.received["stream"]):
         assert last.get(key, -1) < number
         last[key] = number
 

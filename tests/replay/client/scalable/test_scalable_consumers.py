@@ -86,6 +86,22 @@ def test_a_reassigned_segment_is_released_after_the_last_acknowledgement(scripte
     assert (ack.ack_type, ack.message_id[0].entryId) == (CUMULATIVE, 1)
 
 
+def test_a_batch_is_received_to_its_end_before_its_segment_is_released(scripted: Any) -> None:
+    consumer = scripted.subscribe()
+    scripted.deliver(1, 0, batch=3)
+    scripted.deliver(1, 1, batch=3)
+    first = consumer.receive()
+    consumer.acknowledge(first.id)
+    scripted.assign()
+    scripted.step(1000)
+    assert "CLOSE_CONSUMER" not in names(scripted)
+    rest = received(consumer)
+    assert [(one.id.entry, one.id.batch_index) for one in rest] == [(0, 1), (0, 2)]
+    consumer.acknowledge(rest[-1].id)
+    scripted.step(101)
+    assert names(scripted) == ["ACK", "CLOSE_CONSUMER"]
+
+
 def test_children_are_subscribed_before_their_parent_is_closed(scripted: Any) -> None:
     scripted.subscribe()
     scripted.take()
