@@ -74,22 +74,27 @@ class SegmentResends:
         if record.session is not None and record.session.end == "broker":
             self._fail(place, sent)  # the broker ignores SENDs of a closed producer
             return
-        self._match(facts, place)
+        self._match(sent, place)
         recent = self._recent.setdefault(place, deque(maxlen=MAX_OPEN))
         while recent and recent[0].stored:
             recent.popleft()
         recent.append(sent)
 
-    def _match(self, facts: Facts, place: _Place) -> None:
-        """Count the messages of a SEND that repeat messages of closed segments."""
+    def _match(self, sent: _Sent, place: _Place) -> None:
+        """Count the messages of a SEND that repeat messages of other, closed segments.
+
+        After an unload, a producer opens the same segment and sends its messages again.
+        """
+        facts = sent.facts
         failed = self._failed.get(place)
         for digest in _digests(facts) if failed else ():
             waiting = failed.get(digest) if failed else None
             if failed and waiting:
                 old = waiting.popleft()
-                counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
-                counter.add(facts.frame.time_ns, old.facts.frame.number, facts.frame.number)
-                old.count_move()
+                if old.lifecycle.topic is not sent.lifecycle.topic:
+                    counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
+                    counter.add(facts.frame.time_ns, old.facts.frame.number, facts.frame.number)
+                    old.count_move()
                 if not waiting:
                     del failed[digest]
 

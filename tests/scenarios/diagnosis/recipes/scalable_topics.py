@@ -179,7 +179,8 @@ def unloaded_namespace(track: Track) -> None:
     track.sleep(0.5)
     sender.send(300, interval_ms=5, wait=False)
     track.steps.append({"do": "rest", "method": "PUT", "path": f"namespaces/{track.namespace}/unload"})
-    track.features.add("unload")
+    track.features |= {"unload", "outage"}  # the client sends messages again whose receipts it did not wait for
+    track.allowed.add("resend-stored")
     track.sleep(3)
     sender.send(40)
     track.sleep(1)

@@ -114,6 +114,15 @@ def test_equal_messages_are_counted_as_often_as_they_failed(producing):
     assert producing.parent.sent_on_child.count == 2
 
 
+def test_messages_that_are_sent_again_to_the_same_segment_after_an_unload(producing):
+    sequence = producing.send(0, ("a", b"1"))
+    producing.seal()
+    producing.receipt(0, sequence)
+    producing.open(PARENT, 0)
+    producing.send(0, ("a", b"1"))
+    assert (producing.parent.sent_on_child.count, producing.parent.stored_on_child.count) == (0, 0)
+
+
 def test_a_message_that_was_stored_after_all_is_stored_twice(producing):
     sequence = producing.send(0, ("a", b"1"))
     producing.seal()
