@@ -87,7 +87,7 @@ _METHODS: Final[dict[type, tuple[str, ...]]] = {
     Group: ("_asked",),
     Observer: ("see",),
     ProducerCommands: ("close", "error", "producer", "producer_success", "success"),
-    ProducerTracker: ("_send",),
+    ProducerTracker: ("_close", "_send", "_send_error"),
     Receipts: ("error", "receipt"),
     ScalableTopicTracker: (
         "_assignment_update", "_close", "_lookup", "_response", "_subscribe", "_subscribe_response", "_unsubscribe",
@@ -98,7 +98,7 @@ _METHODS: Final[dict[type, tuple[str, ...]]] = {
     ),
     Tracker: ("_end_connection", "see"),
     TransactionEnd: ("request", "response"),
-    Transactions: ("add_acks", "end_on_broker", "request", "response", "transaction_of"),
+    Transactions: ("add_acks", "add_topics", "end_on_broker", "request", "response", "transaction_of"),
 }  # fmt: skip
 """Methods that a state contains. Only they are loaded."""
 

@@ -39,7 +39,11 @@ _Place = tuple[int, str]
 
 
 class _Sent(NamedTuple):
-    facts: Facts
+    number: int
+    """Frame of the SEND."""
+    time_ns: int
+    content: bytes | Facts
+    """The digests in a frame without its payload, which are kept with a state; the whole frame otherwise."""
     lifecycle: Lifecycle
     record: ProducerRecord
 
@@ -70,7 +74,7 @@ class SegmentResends:
         if segment is None or record is None:
             return
         place = facts.frame.stream.number, segment.topic.name
-        sent = _Sent(facts, lifecycle, record)
+        sent = _Sent(facts.frame.number, facts.frame.time_ns, _content(facts), lifecycle, record)
         if record.session is not None and record.session.end == "broker":
             self._fail(place, sent)  # the broker ignores SENDs of a closed producer
             return
@@ -85,22 +89,21 @@ class SegmentResends:
 
         After an unload, a producer opens the same segment and sends its messages again.
         """
-        facts = sent.facts
         failed = self._failed.get(place)
-        for digest in _digests(facts) if failed else ():
+        for digest in _digests(sent.content) if failed else ():
             waiting = failed.get(digest) if failed else None
             if failed and waiting:
                 old = waiting.popleft()
                 if old.lifecycle.topic is not sent.lifecycle.topic:
                     counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
-                    counter.add(facts.frame.time_ns, old.facts.frame.number, facts.frame.number)
+                    counter.add(sent.time_ns, old.number, sent.number)
                     old.count_move()
                 if not waiting:
                     del failed[digest]
 
     def _fail(self, place: _Place, sent: _Sent) -> None:
         failed = self._failed.setdefault(place, {})
-        for digest in _digests(sent.facts):
+        for digest in _digests(sent.content):
             failed.setdefault(digest, deque(maxlen=MAX_OPEN)).append(sent)
         while len(failed) > MAX_OPEN:
             del failed[next(iter(failed))]
@@ -130,12 +133,17 @@ class SegmentResends:
             del self._failed[place]
 
 
-def _digests(facts: Facts) -> Iterable[bytes]:
-    """Return the digest of each message in a SEND. A frame without its payload contains them (`HeadFrame`)."""
+def _content(facts: Facts) -> bytes | Facts:
+    """Return the digests of a frame without its payload (`HeadFrame`), or the whole frame."""
     kept: bytes | None = getattr(facts.frame, "digests", None)
-    if kept is not None:
-        return (kept[start : start + _DIGEST] for start in range(0, len(kept), _DIGEST))
-    return () if facts.opened is None else digests_of(facts.opened)
+    return facts if kept is None else kept
+
+
+def _digests(content: bytes | Facts) -> Iterable[bytes]:
+    """Return the digest of each message in a SEND."""
+    if isinstance(content, bytes):
+        return (content[start : start + _DIGEST] for start in range(0, len(content), _DIGEST))
+    return () if content.opened is None else digests_of(content.opened)
 
 
 def digests_of(entry: Entry) -> Iterator[bytes]:
