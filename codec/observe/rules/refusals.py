@@ -94,6 +94,9 @@ _ADVICE: Final[dict[str, str]] = {
 _SEALED: Final = frozenset(("TopicTerminatedError", "PersistenceError"))
 """The errors of SENDs to a segment that is being sealed."""
 
+_SHARED: Final = "type of 'Shared'"
+"""In the message for a stream consumer: queue consumers have the subscription, and no hand-over will end this."""
+
 _HANDED_OVER: Final = (
     "The controller moved the segment between consumers; segment-not-released reports a hand-over that does not end."
 )
@@ -315,7 +318,7 @@ def _subscribe_refused(consumer: ConsumerRecord, moment: Moment) -> Iterator[Fin
     for error, seen in consumer.refused.items():
         if error not in _OTHERS:
             later, cause = succeeded_later(consumer, seen), cause_of_error(error)
-            if error == "ConsumerBusy" and is_controlled(consumer):
+            if error == "ConsumerBusy" and is_controlled(consumer) and _SHARED not in seen.sample:
                 later = later or _HANDED_OVER
             advice = _CONSUMER_BUSY if error == "ConsumerBusy" else _MESSAGE
             subject, about = consumer_subject(consumer), f"{about_consumer(consumer)} was refused"

@@ -330,6 +330,22 @@ def test_a_refused_consumer_of_another_client_is_an_error(topic):
     assert topic.found()["subscribe-refused"].severity == "error"
 
 
+def test_a_stream_consumer_on_a_subscription_of_queue_consumers_is_an_error(topic):
+    topic.layout()
+    topic.register("s1", 0, 1, stream=1)
+    body = pb.CommandSubscribe(
+        topic=topic.name(1), subscription="st", subType=pb.CommandSubscribe.Exclusive, consumer_id=9, request_id=90,
+        consumer_name="s1-seg-1",
+    )  # fmt: skip
+    topic.client(body, 1)
+    text = (
+        "Subscription is of different type. Active subscription type of 'Shared' is different than the connecting "
+        "consumer's type 'Exclusive'."
+    )
+    topic.broker(pb.CommandError(request_id=90, error=pb.ConsumerBusy, message=text), 1)
+    assert topic.found()["subscribe-refused"].severity == "error"
+
+
 def drain(topic, entries_acked, seconds=20):
     topic.layout()
     topic.register("s1", 0, 1, stream=1)
