@@ -20,12 +20,13 @@ from pcli.cli.browse.frame_index import CLIENT, EXTRA, LARGE_TYPE, SYNC_SHIFT, S
 from pcli.cli.browse.index_writer import pull_extra
 from pcli.codec.capture import CapturedFrame
 from pcli.codec.observe import Consumer, Facts, Producer
-from pcli.codec.observe.connection_updates import request_of
+from pcli.codec.observe.command_ids import id_of
+from pcli.codec.observe.connection_updates import apply_command, request_of
 from pcli.codec.observe.observer_state import Connection
 from pcli.codec.observe.payload_contents import WITH_SCHEMAS, Contents
 from pcli.codec.payload import Entry
 from pcli.codec.payload.chunks import is_chunk
-from pcli.codec.wire.commands import PAYLOAD_TYPES
+from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
@@ -39,6 +40,10 @@ _AHEAD: Final = 200_000
 """Number of frames after a request that are searched for its response."""
 _MAX_CHUNKS: Final = 10_000
 """Maximum number of earlier frames of a producer or consumer that are searched for the chunks of a message."""
+
+_UPDATE: Final = BY_NAME["SCALABLE_TOPIC_UPDATE"].number
+_WITH_LAYOUT: Final = frozenset({_UPDATE, BY_NAME["SCALABLE_TOPIC_CLOSE"].number})
+_OF_SESSIONS: Final = _WITH_LAYOUT | {BY_NAME["SCALABLE_TOPIC_LOOKUP"].number}
 
 _NO_BYTES: Final = bytes(8)
 """The bytes of a frame that cannot be read any more."""
@@ -79,7 +84,34 @@ class StoredFrames:
         if row.request:
             facts.request_number = row.request
             self._add_request(facts)
+        if row.type in _WITH_LAYOUT:
+            self._add_layout(facts)
         return facts
+
+    def _add_layout(self, facts: Facts) -> None:
+        """Add the layout of a frame, and the layout that its session had before."""
+        connection = Connection(facts.frame.stream.number)
+        for frame in (self._earlier_layout(facts), facts.frame):
+            if frame is not None:
+                observed = Facts(frame, self._open)
+                apply_command(observed, connection, 1)
+                facts.layout = observed.layout
+
+    def _earlier_layout(self, facts: Facts) -> CapturedFrame | None:
+        """Return the last SCALABLE_TOPIC_UPDATE of a frame's session before the frame, or None."""
+        session, columns = id_of(facts.frame, "session_id"), self.index.columns
+        own = self.index.row(facts.frame.number)
+        for start in range(facts.frame.number - 1, 0, -8192):
+            low = max(0, start - 8192)
+            same = np.isin(columns["type"][low:start], list(_OF_SESSIONS)) & (
+                columns["stream"][low:start] == own.stream
+            )
+            for place in np.flatnonzero(same)[::-1]:
+                number = low + int(place) + 1
+                other = self._frame(number, self.index.row(number))
+                if id_of(other, "session_id") == session:
+                    return other if other.type == _UPDATE else None
+        return None
 
     def _frame(self, number: int, row: Row) -> CapturedFrame:
         data = self.index.read(row.source, row.offset, row.size)

@@ -15,6 +15,7 @@ from pcli.codec.observe.diagnosis import Diagnosis, checked_counts_text
 from pcli.codec.observe.tracking import transactions
 from pcli.codec.observe.tracking.connections import connection_table, repeated_connections
 from pcli.codec.observe.tracking.producers import producer_registry
+from pcli.codec.observe.tracking.scalable import scalable_topic_tracker
 from pcli.codec.observe.tracking.subscriptions import consumer_sessions
 from pcli.codec.proto import pb
 
@@ -127,7 +128,7 @@ def test_too_many_findings_are_counted(diagnose, idle, monkeypatch):
 
 def test_tables_of_many_connections_are_bounded(conversation, monkeypatch):
     """Nothing grows with the number of connections, even if doubts about an ended connection follow."""
-    for module in (connection_table, consumer_sessions, producer_registry, transactions):
+    for module in (connection_table, consumer_sessions, producer_registry, scalable_topic_tracker, transactions):
         monkeypatch.setattr(module, "MAX_CONNECTIONS", 10)
     monkeypatch.setattr("pcli.codec.observe.diagnosis._MAX_SERVERS", 10)
     monkeypatch.setattr(repeated_connections, "_MAX_CONNECTIONS", 10)
