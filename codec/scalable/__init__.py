@@ -7,7 +7,7 @@
 
 from pcli.codec.scalable.layout import Change, Layout, Segment, changes, contradictions
 from pcli.codec.scalable.routing import bucket_of, key_hashes
-from pcli.codec.scalable.segment_name import SegmentName, name_without_segment, scalable_topic
+from pcli.codec.scalable.segment_name import SegmentName, name_on_segment, name_without_segment, scalable_topic
 
 __all__ = [
     "Change",
@@ -18,6 +18,7 @@ __all__ = [
     "changes",
     "contradictions",
     "key_hashes",
+    "name_on_segment",
     "name_without_segment",
     "scalable_topic",
 ]

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-__all__ = ["HASHES", "SegmentName", "name_without_segment", "scalable_topic"]
+__all__ = ["HASHES", "SegmentName", "name_on_segment", "name_without_segment", "scalable_topic"]
 
 HASHES: Final = 65536
 """Number of hashes of keys that the segments of a topic divide: 0 to 65535."""
@@ -51,10 +51,15 @@ def scalable_topic(name: str) -> str:
     return "" if parts is None else parts.topic
 
 
+def name_on_segment(name: str, segment: int) -> str:
+    """Return the name that a V5 client gives to its producer or consumer of a segment, from the application's name."""
+    return f"{name}-seg-{segment}"
+
+
 def name_without_segment(name: str, topic: str) -> str:
     """Return the name that an application gave to a producer or consumer, from its name on the segment ``topic``.
 
-    A V5 client adds ``-seg-`` and the number of the segment. Other names are returned unchanged.
+    It is the inverse of `name_on_segment`. Other names are returned unchanged.
     """
     parts = SegmentName.parse(topic)
-    return name if parts is None else name.removesuffix(f"-seg-{parts.id}")
+    return name if parts is None else name.removesuffix(name_on_segment("", parts.id))

@@ -23,6 +23,7 @@ from pcli.codec.observe.tracking.records.scalable_records import (
     ScalableTopicRecord,
     UnattendedSegment,
 )
+from pcli.codec.scalable.segment_name import name_on_segment
 
 __all__ = ["ControlledConsumerHistory", "ScalableTopicHistory"]
 
@@ -186,7 +187,7 @@ class ControlledConsumerHistory(_ScalableHistory):
         if group != "consumer" or record.subscription is None or record.subscription.topic.segment is None:
             return None
         segment = record.subscription.topic.segment
-        own = record.subscription_name == self.subscription and record.name == f"{self.name}-seg-{segment.id}"
+        own = record.subscription_name == self.subscription and record.name == name_on_segment(self.name, segment.id)
         return f"segment {segment.id}" if own and segment.topic is self.record else None
 
 

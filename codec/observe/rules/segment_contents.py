@@ -10,12 +10,33 @@ from pcli.codec.observe.rules.finding_text import EDGES, certainty, count_of, fi
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
+from pcli.codec.observe.tracking.records.counters import Occurrences
+from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord, SegmentRecord
 
 _CLIENT: Final = Cause(
     "client", "likely", ("an application that writes the metadata itself",), "The version of the client library."
 )
 _RESENT: Final = Cause("client", "likely", ("an application that sent equal messages",), "The log of the application.")
+
+
+def _finding(
+    segment: SegmentRecord, seen: Occurrences, severity: str, sure: str, what: str, opposite: str, advice: str
+) -> Finding:
+    """Return a finding about SENDs to a segment; ``what`` is followed by the first of them and their frames."""
+    return Finding(
+        severity,
+        sure,
+        _CLIENT,
+        {"topic": segment.topic.name, "segment": segment.id},
+        f"{what}{first_of(seen)} ({frames_text(seen.frames)}).",
+        seen.first_ns,
+        seen.frames,
+        opposite,
+        advice,
+        f"{segment.id}",
+        count=seen.count,
+        until_ns=seen.last_ns,
+    )
 
 
 @rule(
@@ -56,21 +77,16 @@ def _entry_in_two_buckets(topic: ScalableTopicRecord, moment: Moment) -> Iterato
     for segment in topic.segments.values():
         seen = segment.straddling
         if seen.count:
-            yield Finding(
+            yield _finding(
+                segment,
+                seen,
                 "warning" if segment.id in shared else "note",
                 certainty(topic.doubts - EDGES, "likely"),
-                _CLIENT,
-                {"topic": topic.name, "segment": segment.id},
                 f"{count_of(seen.count, 'entry', 'entries')} in segment {segment.id} of {topic_text(topic)} belong to "
-                f"several entry buckets{first_of(seen)} ({frames_text(seen.frames)}).",
-                seen.first_ns,
-                seen.frames,
+                "several entry buckets",
                 "A layout with other buckets at that time would disprove the finding."
                 + why_unsure(topic.doubts - EDGES),
                 "Update the client library of the producer.",
-                f"{segment.id}",
-                count=seen.count,
-                until_ns=seen.last_ns,
             )
 
 
@@ -107,20 +123,15 @@ def _key_in_wrong_segment(topic: ScalableTopicRecord, moment: Moment) -> Iterato
     for segment in topic.segments.values():
         seen = segment.misrouted
         if seen.count:
-            yield Finding(
+            yield _finding(
+                segment,
+                seen,
                 "error",
                 "certain",
-                _CLIENT,
-                {"topic": topic.name, "segment": segment.id},
                 f"{count_of(seen.count, 'SEND')} to segment {segment.id} of {topic_text(topic)} had a key whose hash "
-                f"is not in the range of the segment{first_of(seen)} ({frames_text(seen.frames)}).",
-                seen.first_ns,
-                seen.frames,
+                "is not in the range of the segment",
                 "Nothing: the name of the segment contains its range, and the frame contains the key.",
                 "Check the hash function of the producer.",
-                f"{segment.id}",
-                count=seen.count,
-                until_ns=seen.last_ns,
             )
 
 

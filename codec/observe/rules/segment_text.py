@@ -14,6 +14,7 @@ from pcli.codec.observe.tracking.records.scalable_records import (
     SegmentRecord,
 )
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
+from pcli.codec.scalable.segment_name import name_on_segment
 
 __all__ = [
     "about_controlled",
@@ -72,9 +73,10 @@ def is_controlled(consumer: ConsumerRecord) -> bool:
     If the capture does not contain the registration of the consumer, its name decides.
     """
     segment = consumer.subscription.topic.segment if consumer.subscription is not None else None
-    if segment is None or not consumer.name.endswith(f"-seg-{segment.id}"):
+    suffix = name_on_segment("", segment.id) if segment is not None else ""
+    if segment is None or not consumer.name.endswith(suffix):
         return False
-    name = consumer.name.removesuffix(f"-seg-{segment.id}")
+    name = consumer.name.removesuffix(suffix)
     registered = [
         one
         for one in segment.topic.consumers

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pcli.codec.scalable import Layout
+from pcli.codec.scalable import Layout, name_on_segment
 from pcli.replay.client.backoff import Backoff
 from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.connection.errors import ClientFailure
@@ -88,7 +88,7 @@ class ScalableConsumer(MultiTopicsConsumer):
     def child_settings(self, topic: str, held: Held) -> ConsumerSettings:
         """Return the settings of the consumer of a segment."""
         del topic
-        return dataclasses.replace(self.settings, consumerName=f"{self.name}-seg-{held.id}")
+        return dataclasses.replace(self.settings, consumerName=name_on_segment(self.name, held.id))
 
     def release(self, topic: str) -> None:
         """Close the consumer of a segment that is not wanted any more, now or later."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
-from pcli.codec.scalable import Segment, bucket_of
+from pcli.codec.scalable import Segment, bucket_of, name_on_segment
 from pcli.codec.session import Event
 from pcli.codec.wire.message_id import signed
 from pcli.replay.client.connection.connection_handler import State
@@ -45,7 +45,7 @@ class SegmentProducer(Producer):
         settings: ProducerSettings,
         created: Callable[[Producer | ClientFailure], None],
     ) -> None:
-        name = f"{settings.producerName}-seg-{segment.id}" if settings.producerName else ""
+        name = name_on_segment(settings.producerName, segment.id) if settings.producerName else ""
         super().__init__(
             engine, segment.name(topic), dataclasses.replace(settings, producerName=""), created, name=name
         )

@@ -40,7 +40,7 @@ from pcli.codec.observe.tracking.records.scalable_records import (
 )
 from pcli.codec.proto import pb
 from pcli.codec.scalable.layout import Layout, Segment, changes, contradictions
-from pcli.codec.scalable.segment_name import SegmentName
+from pcli.codec.scalable.segment_name import SegmentName, name_on_segment
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import full_name
@@ -312,12 +312,12 @@ class ScalableTopicTracker:
         request, peer = facts.request, facts.peer
         if request is None or request.type != _SUBSCRIBE or not isinstance(peer, Consumer):
             return
-        parts = SegmentName.parse(peer.topic) if peer.topic.startswith("segment://") else None
+        parts = SegmentName.parse(peer.topic)
         if parts is None:
             return
         key = parts.topic, peer.subscription, parts.id
         hand_over = self._open.get(key)
-        if hand_over is None or peer.name != f"{hand_over.after}-seg-{parts.id}":
+        if hand_over is None or peer.name != name_on_segment(hand_over.after, parts.id):
             return
         error, _ = facts.error
         hand_over.waited_ns = max(hand_over.waited_ns, facts.frame.time_ns - request.time_ns)
@@ -364,7 +364,8 @@ def _was_closed(consumer: ControlledConsumerRecord, number: int) -> bool:
     """Return whether a consumer has closed its consumer of a segment, as when the whole client is closed."""
     segment = consumer.topic.segments.get(number)
     subscription = segment.subscription(consumer.subscription) if segment is not None else None
-    found = subscription.consumers.get(f"{consumer.name}-seg-{number}") if subscription is not None else None
+    name = name_on_segment(consumer.name, number)
+    found = subscription.consumers.get(name) if subscription is not None else None
     return found is not None and found.session is not None and found.session.end == "closed"
 
 

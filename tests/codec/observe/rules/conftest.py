@@ -1,14 +1,15 @@
-"""Handwritten records for rules, as a tracker creates them; times are in seconds."""
+"""Handwritten records for rules, as a tracker creates them, and a scalable topic with its clients."""
 
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pcli.codec.capture import ReadOptions, read_capture
+from pcli.codec.capture import ReadOptions, StreamEnd, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding, Moment
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
@@ -16,8 +17,12 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 from pcli.codec.observe.tracking.tracker import process_events
+from pcli.codec.proto import pb
+from pcli.codec.scalable.segment_name import SegmentName
+from pcli.codec.wire.build import push_entry
 
 TOPIC = "persistent://public/default/orders"
+SCALABLE = "topic://public/default/orders"
 SECOND = 1_000_000_000
 
 
@@ -163,3 +168,144 @@ def diagnosed(corpus: Any) -> Callable[..., list[Finding]]:
         return diagnosis.findings()
 
     return found
+
+
+class ControlledTopic:
+    """A scalable topic with its controller, and clients on separate connections."""
+
+    def __init__(self, conversation, segments=2):
+        self.conversation = conversation
+        self.conversation.now = SECOND
+        self.diagnosis = Diagnosis()
+        self.requests = itertools.count(1)
+        self.epoch = 0
+        width = 65536 // segments
+        self.segments = {
+            number: pb.SegmentInfoProto(
+                segment_id=number, hash_start=number * width, hash_end=(number + 1) * width - 1, state=pb.ACTIVE,
+                created_at_epoch=0, created_at_ms=1,
+            )
+            for number in range(segments)
+        }  # fmt: skip
+
+    def client(self, body, stream=0, entry=b""):
+        self.diagnosis.see(self.conversation.client(body, entry, stream))
+
+    def broker(self, body, stream=0):
+        self.diagnosis.see(self.conversation.broker(body, b"", stream))
+
+    def wait(self, seconds):
+        self.conversation.now += round(seconds * SECOND)
+
+    def lose(self, stream):
+        """End a connection: the client's process is gone."""
+        last = self.conversation.frames[-1]
+        place = (self.conversation.streams[stream], last.packet, self.conversation.now)
+        self.diagnosis.ended(StreamEnd(*place, from_client=True, reset=False, refused=False, silent=False))
+
+    def name(self, number):
+        one = self.segments[number]
+        return str(SegmentName(SCALABLE, one.hash_start, one.hash_end, number))
+
+    def layout(self, stream=0, session=1, controller="pulsar://b:6650"):
+        dag = pb.ScalableTopicDAG(epoch=self.epoch, segments=self.segments.values())
+        if controller:
+            dag.controller_broker_url = controller
+        self.broker(
+            pb.CommandScalableTopicUpdate(session_id=session, dag=dag, resolved_topic_name=SCALABLE), stream=stream
+        )
+
+    def replace(self, parents, *ranges):
+        """Seal segments and create their children. Return the ids of the children."""
+        self.epoch += 1
+        first = max(self.segments) + 1
+        children = list(range(first, first + len(ranges)))
+        for number in parents:
+            self.segments[number].state, self.segments[number].sealed_at_epoch = pb.SEALED, self.epoch
+            self.segments[number].child_ids.extend(children)
+        for number, (start, end) in zip(children, ranges, strict=True):
+            self.segments[number] = pb.SegmentInfoProto(
+                segment_id=number, hash_start=start, hash_end=end, state=pb.ACTIVE, parent_ids=parents,
+                created_at_epoch=self.epoch, created_at_ms=1,
+            )  # fmt: skip
+        return children
+
+    def assignment(self, numbers):
+        return pb.ScalableConsumerAssignment(
+            layout_epoch=self.epoch,
+            segments=[
+                pb.ScalableAssignedSegment(
+                    segment_id=number, hash_start=self.segments[number].hash_start,
+                    hash_end=self.segments[number].hash_end, segment_topic=self.name(number),
+                )
+                for number in numbers
+            ],
+        )  # fmt: skip
+
+    def register(self, name, *numbers, stream):
+        request = next(self.requests)
+        self.client(
+            pb.CommandScalableTopicSubscribe(
+                request_id=request, topic=SCALABLE, subscription="st", consumer_name=name, consumer_id=0,
+                consumer_type=pb.STREAM,
+            ),
+            stream,
+        )  # fmt: skip
+        self.broker(
+            pb.CommandScalableTopicSubscribeResponse(request_id=request, assignment=self.assignment(numbers)), stream
+        )
+
+    def assign(self, *numbers, stream):
+        self.broker(pb.CommandScalableTopicAssignmentUpdate(consumer_id=0, assignment=self.assignment(numbers)), stream)
+
+    def subscribe(self, name, number, *, stream, busy=False):
+        request = next(self.requests)
+        self.client(
+            pb.CommandSubscribe(
+                topic=self.name(number), subscription="st", subType=pb.CommandSubscribe.Exclusive,
+                consumer_id=number + 1, request_id=request, consumer_name=f"{name}-seg-{number}",
+                initialPosition=pb.CommandSubscribe.Earliest,
+            ),
+            stream,
+        )  # fmt: skip
+        if busy:
+            self.broker(
+                pb.CommandError(request_id=request, error=pb.ConsumerBusy, message="Exclusive consumer is connected"),
+                stream,
+            )
+        else:
+            self.broker(pb.CommandSuccess(request_id=request), stream)
+            self.client(pb.CommandFlow(consumer_id=number + 1, messagePermits=1000), stream)
+
+    def publish(self, number, count, stream=9):
+        """Publish messages to a segment that a producer of this connection opens now."""
+        request = next(self.requests)
+        self.client(pb.CommandProducer(topic=self.name(number), producer_id=number, request_id=request), stream)
+        self.broker(
+            pb.CommandProducerSuccess(request_id=request, producer_name=f"p-{number}", last_sequence_id=-1), stream
+        )
+        for sequence in range(count):
+            metadata = pb.MessageMetadata(producer_name=f"p-{number}", sequence_id=sequence, publish_time=1)
+            self.client(
+                pb.CommandSend(producer_id=number, sequence_id=sequence), stream, push_entry(metadata, b"hello")
+            )
+            place = pb.MessageIdData(ledgerId=100 + number, entryId=sequence)
+            self.broker(pb.CommandSendReceipt(producer_id=number, sequence_id=sequence, message_id=place), stream)
+
+    def deliver(self, number, entries, *, stream):
+        for entry in range(entries):
+            metadata = pb.MessageMetadata(producer_name=f"p-{number}", sequence_id=entry, publish_time=1)
+            message = pb.CommandMessage(
+                consumer_id=number + 1, message_id=pb.MessageIdData(ledgerId=100 + number, entryId=entry)
+            )
+            self.diagnosis.see(self.conversation.broker(message, push_entry(metadata, b"hello"), stream))
+
+    def found(self):
+        """Return severity, rule and text of the findings about the scalable topic and its segments."""
+        self.diagnosis.finish()
+        return {one.rule: one for one in self.diagnosis.findings()}
+
+
+@pytest.fixture
+def topic(conversation: Any) -> ControlledTopic:
+    return ControlledTopic(conversation)
