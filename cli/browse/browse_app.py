@@ -172,9 +172,13 @@ class BrowseApp(FrameViews):
 
     # -- views
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave a slash to the line of input or the sheet that has the focus."""
+        return action != "edit_filter" or (len(self.screen_stack) == 1 and self.focused is not self.filter_line)
+
     def action_edit_filter(self) -> None:
-        """Edit the filter."""
-        self.filter_line.focus()
+        """Edit the filter. The focus moves at once, so that the keys behind it are the filter's."""
+        self.screen.set_focus(self.filter_line)
         self.filter_line.cursor_position = len(self.filter_line.value)
 
     def action_next_pane(self, step: int) -> None:

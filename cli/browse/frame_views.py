@@ -105,7 +105,7 @@ class FrameViews(App[None]):
     #small { display: none; height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key.keys, key.action, key.help, show=False) for key in KEYS if key.keys
+        Binding(key.keys, key.action, key.help, show=False, priority=key.priority) for key in KEYS if key.keys
     ]
 
     def __init__(

@@ -16,10 +16,12 @@ class Key(NamedTuple):
     """The action of the application; empty for keys that a pane handles."""
     shown: str
     help: str
+    priority: bool = False
+    """Whether the application handles the key before the pane with the focus, in the order of the keys typed."""
 
 
 KEYS: Final = (
-    Key("slash", "edit_filter", "/", "edit the filter; Tab completes, Enter applies, Escape restores"),
+    Key("slash", "edit_filter", "/", "edit the filter; Tab completes, Enter applies, Escape restores", priority=True),
     Key("tab", "next_pane(1)", "Tab", "next pane"),
     Key("shift+tab", "next_pane(-1)", "Shift-Tab", "previous pane"),
     Key("backslash", "zoom", "\\", "maximize the pane, or restore the layout"),

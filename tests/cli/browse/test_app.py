@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.text import Text
+from textual.events import Key
 from textual.widgets import Input
 
 from pcli.cli.browse.key_table import KEYS
@@ -136,6 +137,16 @@ def test_a_filter_with_completion(browser):
         assert app.filter_line.applied == 'pulsar.type == "MESSAGE"'
         assert {row.split()[4] for row in rows_of(app)} == {"MESSAGE"}
         assert "of" in status_of(app)
+
+    browser(NACK, script)
+
+
+def test_keys_behind_the_slash_are_the_filters_however_fast_they_come(browser):
+    async def script(pilot, app):
+        for key, character in [("slash", "/"), ("a", "a"), ("slash", "/"), ("q", "q")]:
+            app.post_message(Key(key, character))
+        await pilot.pause()
+        assert app.filter_line.value == "a/q"
 
     browser(NACK, script)
 
