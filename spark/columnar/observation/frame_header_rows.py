@@ -3,7 +3,8 @@
 Rules of this file
 1. A row contains everything that pcli.codec.observe reads from a frame (frames_from_rows.py restores the frame).
    Payloads are omitted; the row contains the result of the checksum instead.
-2. The row of a dead letter includes the payload, because the batch in it contains the origin of each message.
+2. The row of a dead letter includes the payload, because the batch in it contains the origin of each message
+   (`tracking/subscriptions/dead_letters.py`).
 3. The row of a MESSAGE with a batch and a key includes the keys in the batch (`tracking/subscriptions/key_order.py`).
 4. The row of a SEND of a V5 client includes digests of its messages (`tracking/producers/segment_resends.py`).
 5. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.observe.tracking.producers.segment_resends import digests_of
-from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
+from pcli.codec.observe.tracking.subscriptions.dead_letters import ENTRY_HASH, HASHES_SIZE, MARK
 from pcli.codec.payload.batch import join_batch
 from pcli.codec.payload.entry import Message, open_entry
 from pcli.codec.proto import pb
@@ -67,12 +68,6 @@ HEADS: Final = pa.schema(
 _HIGHEST: Final = 0x7FFFFFFF
 """The highest type number that fits the column ``type``. Higher numbers are read from the bytes."""
 
-_ENTRY_HASH: Final = bytes((33 << 3 & 0x7F | 0x80, 33 >> 4))
-"""The tag of entry_hash_min, which V5 clients write in the metadata of each entry."""
-
-_HASHES: Final = 10
-"""Maximum size of the fields entry_hash_min and entry_hash_max, the last of the metadata: two tags and two hashes."""
-
 _SCANNED: Final = 10
 """Number of bytes after the command that are compared in all rows at once (wire.frame)."""
 
@@ -104,11 +99,14 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 
 def dead_letters(frames: Frames) -> Longs:
-    """Return the indices of SENDs whose metadata marks a dead letter."""
-    resend_candidates = np.flatnonzero((frames.type == SEND) & ~frames.metadata_complete & (frames.metadata_end >= 0))
-    data, starts, ends = frames.places.data, frames.metadata_start, frames.metadata_end
-    found = [row for row in resend_candidates.tolist() if MARK in data[starts[row] : ends[row]].tobytes()]
-    return np.array(found, np.int64)
+    """Return the indices of SENDs that can contain dead letters (`dead_letters.is_marked`)."""
+    odd = np.flatnonzero((frames.type == SEND) & ~frames.metadata_complete & (frames.metadata_end >= 0))
+    ends = frames.metadata_end.copy()
+    of_v5 = _sends_of_v5_clients(frames)
+    ends[of_v5] = frames.places.start[of_v5] + frames.places.kept[of_v5]
+    data, starts = frames.places.data, frames.metadata_start
+    rows = np.union1d(odd, of_v5).tolist()
+    return np.array([row for row in rows if MARK in data[starts[row] : ends[row]].tobytes()], np.int64)
 
 
 def _ends(frames: Frames) -> Longs:
@@ -137,15 +135,21 @@ def _keys(frames: Frames) -> pa.Array:
 
 def _digests(frames: Frames) -> pa.Array:
     data, found = frames.places.data, {}
-    sends = np.flatnonzero((frames.type == SEND) & (frames.metadata_end - frames.metadata_start > _HASHES))
-    last = data[frames.metadata_end[sends, np.newaxis] - np.arange(_HASHES, 0, -1)]  # the last bytes of the metadata
-    tagged = ((last[:, :-1] == _ENTRY_HASH[0]) & (last[:, 1:] == _ENTRY_HASH[1])).any(axis=1)
-    for row in sends[tagged].tolist():
+    for row in _sends_of_v5_clients(frames).tolist():
         start = int(frames.places.start[row])
         frame = Frame(data[start : start + int(frames.places.kept[row])].tobytes(), SEND)
         if frame.metadata is not None and frame.metadata.HasField("entry_hash_min") and frame.payload is not None:
             found[row] = b"".join(digests_of(open_entry(frame.metadata, frame.payload, missing=frame.missing)))
     return pa.array([found.get(row) for row in range(len(frames))], BYTES) if found else pa.nulls(len(frames), BYTES)
+
+
+def _sends_of_v5_clients(frames: Frames) -> Longs:
+    """Return the indices of SENDs whose metadata end with entry_hash_min and entry_hash_max."""
+    sends = np.flatnonzero((frames.type == SEND) & (frames.metadata_end - frames.metadata_start > HASHES_SIZE))
+    places = frames.metadata_end[sends, np.newaxis] - np.arange(HASHES_SIZE, 0, -1)
+    last = frames.places.data[places]
+    found: Longs = sends[((last[:, :-1] == ENTRY_HASH[0]) & (last[:, 1:] == ENTRY_HASH[1])).any(axis=1)]
+    return found
 
 
 def _distinct_keys(messages: Iterable[Message]) -> Iterable[pb.SingleMessageMetadata]:

@@ -46,7 +46,7 @@ _NEEDS: dict[str, set[str]] = {
     "schema-refused": {"schema"},
     "schema-refused-consumer": {"schema"},
     "producer-refused": {"refused", "terminate", "unload", "transaction", "split", "merge", "rebucket", "migrate"},
-    "request-refused": {"refused"},
+    "request-refused": {"refused", "unload"},
     "producer-waiting": {"access"},
     "receipts-out-of-order": {"reorder", "drop"},
     "receipts-unexpected": {"duplicate", "raw"},

@@ -3,9 +3,9 @@
 Rules of this file
 1. Every client library writes REAL_TOPIC and ORIGIN_MESSAGE_ID; newer Java clients also write REAL_SUBSCRIPTION. A
    retry letter has the same properties and a deliver_at_time. It is redelivered, so it is not a dead letter
-   (RetryMessageUtil, docs "Retry letter topic"). In a batch of dead letters, which the Go client sends, each message
-   has its own properties. The V5 client writes the name of the scalable topic; the ledger belongs to one of its
-   segments.
+   (RetryMessageUtil, docs "Retry letter topic"). In a batch of dead letters, which the Go and the V5 client send, each
+   message has its own properties; the metadata of a Go batch repeats them, those of a V5 batch do not. The V5 client
+   does not compress dead letters. It writes the name of the scalable topic; the ledger belongs to one of its segments.
 2. If the subscription name is missing, it is inferred from the subscription that holds the message, or from the topic's
    only subscription.
 """
@@ -20,11 +20,18 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
+from pcli.codec.wire.frame import Frame
 
-__all__ = ["MARK", "dead_letter", "origins"]
+__all__ = ["ENTRY_HASH", "HASHES_SIZE", "MARK", "dead_letter", "is_marked", "origins"]
 
 MARK: Final = b"REAL_TOPIC"
-"""Bytes in the metadata of every dead letter, and in a batch of dead letters."""
+"""Bytes in the metadata of every dead letter, or in the payload of a batch of dead letters of a V5 client."""
+
+ENTRY_HASH: Final = bytes((33 << 3 & 0x7F | 0x80, 33 >> 4))
+"""The tag of entry_hash_min, which V5 clients write in the metadata of each entry."""
+
+HASHES_SIZE: Final = 10
+"""Maximum size of the fields entry_hash_min and entry_hash_max, the last of the metadata: two tags and two hashes."""
 
 _MOST: Final = 64
 """Maximum number of dead letters that a lifecycle lists."""
@@ -33,8 +40,19 @@ _MOST: Final = 64
 _ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
 
 
+def is_marked(frame: Frame) -> bool:
+    """Return whether a SEND can contain dead letters, without decoding it."""
+    data, parts = frame.data, frame.parts
+    start, end = parts.metadata_start, parts.metadata_end
+    if start < 0:
+        return False
+    if data.find(ENTRY_HASH, max(start, end - HASHES_SIZE), end) >= 0:
+        end = len(data)  # an entry of a V5 client
+    return data.find(MARK, start, end) >= 0
+
+
 def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:
-    """Process a SEND whose metadata contains MARK."""
+    """Process a SEND for which `is_marked` is true."""
     frame, target = facts.frame, getattr(facts.peer, "topic", "")
     for origin, at, name in origins(facts):
         topic = lifecycles.owners.get(at[0]) if origin.startswith("topic://") else lifecycles.topic(origin)
@@ -49,7 +67,7 @@ def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:
 
 
 def origins(facts: Facts) -> Iterator[tuple[str, Position, str]]:
-    """Yield the topic, position and subscription (empty if unknown) of each original message of a SEND with MARK."""
+    """Yield the topic, position and subscription (empty if unknown) of each original message of a marked SEND."""
     values = facts.metadata
     if "pulsar.metadata.deliver_at_time" in values:
         return

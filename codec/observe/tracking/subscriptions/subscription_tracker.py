@@ -28,7 +28,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     connections_lost,
     producer_reconnected,
 )
-from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK, dead_letter
+from pcli.codec.observe.tracking.subscriptions.dead_letters import dead_letter, is_marked
 from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import may_be_blocked, permits_granted
 from pcli.codec.observe.tracking.subscriptions.inference import conclude, topics_at
@@ -212,9 +212,7 @@ class SubscriptionTracker:
             redeliver(consumer, facts)
 
     def _send(self, facts: Facts) -> None:
-        frame = facts.frame
-        parts = frame.parts
-        if parts.metadata_start >= 0 and frame.data.find(MARK, parts.metadata_start, parts.metadata_end) >= 0:
+        if is_marked(facts.frame):
             dead_letter(self.lifecycles, facts)
 
     def _on_producer(self, facts: Facts) -> None:

@@ -6,9 +6,17 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pcli.codec.capture import CapturedFrame, Stream
+from pcli.codec.capture.frames import START
+from pcli.codec.observe.tracking.subscriptions.dead_letters import is_marked
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.frame import SEND
 from pcli.spark.columnar.observation.connection_ties import TIES, ties_of
-from pcli.spark.columnar.observation.frame_header_rows import HEADS, to_heads
+from pcli.spark.columnar.observation.frame_header_rows import HEADS, dead_letters, to_heads
 from pcli.spark.columnar.observation.observe_group import observe
 
 BYTES = ("command_end", "metadata_start", "metadata_end", "name_start", "name_end", "key_start", "key_end")
@@ -68,3 +76,26 @@ def test_shared_facts_can_be_pickled(recordings, rows_of_items):
         sent = pickle.loads(pickle.dumps(rows.recording))
         assert sent == rows.recording, name
         assert sent.capture.frames == len(rows.numbers)
+
+
+ENTRIES = st.tuples(
+    st.sampled_from([{}, {"entry_hash_min": 0, "entry_hash_max": 0}, {"entry_hash_min": 4, "entry_hash_max": 40_000}]),
+    st.sampled_from(["", "REAL_TOPIC", "REAL_TOPI"]),
+    st.sampled_from([b"", b"REAL_TOPIC", b"aREAL_TOPICb", b"REAL_TOPI", b"x" * 600 + b"REAL_TOPIC"]),
+)
+"""Fields of the metadata, the name of a property (none if empty), and the payload."""
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(ENTRIES, min_size=1, max_size=6))
+def test_dead_letters_are_the_marked_sends(rows_of_items, entries):
+    stream, frames = Stream(0, ("c", 1), ("s", 6650), midstream=True), []
+    for number, (fields, name, payload) in enumerate(entries, 1):
+        properties = [pb.KeyValue(key=name, value="t")] if name else []
+        metadata = pb.MessageMetadata(
+            producer_name="p", sequence_id=number, publish_time=7, properties=properties, **fields
+        )
+        data = push_frame(pb.CommandSend(producer_id=1, sequence_id=number), push_entry(metadata, payload))
+        frames.append(CapturedFrame(data, SEND, number, number, number, stream, True, 0, START))
+    found = dead_letters(rows_of_items(frames).frames).tolist()
+    assert found == [row for row, frame in enumerate(frames) if is_marked(frame)]

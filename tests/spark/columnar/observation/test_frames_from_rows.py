@@ -9,7 +9,7 @@ import pytest
 from pcli.codec.capture import CapturedFrame
 from pcli.codec.capture.frames import START, Stream
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
+from pcli.codec.observe.tracking.subscriptions.dead_letters import is_marked
 from pcli.codec.wire.frame import SEND, Frame
 from pcli.codec.wire.hot import push_varint
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
@@ -71,7 +71,7 @@ def test_payloads_stay_where_they_are_but_those_of_dead_letters(recordings, rows
             if isinstance(one, HeadFrame) and one.parts.payload_start >= 0:
                 frame = wanted[one.number]
                 parts = frame.parts
-                if frame.type == SEND and MARK in frame.data[parts.metadata_start : parts.metadata_end]:
+                if frame.type == SEND and is_marked(frame):
                     assert one.payload == frame.payload
                     letters += 1
                 elif frame.payload:
