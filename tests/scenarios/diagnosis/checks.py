@@ -9,6 +9,7 @@ from typing import Any
 
 from scenarios.diagnosis.analysis import Analysis, Found
 from scenarios.diagnosis.execution import COMPARED, Ran, StatsSample
+from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.plan import Plan, Problem, Track
 from scenarios.diagnosis.segment_checks import differences_of_segments
 from scenarios.diagnosis.trace_checks import differences
@@ -52,7 +53,7 @@ _NEEDS: dict[str, set[str]] = {
     "receipts-unexpected": {"duplicate", "raw"},
     "sequence-gap": {"sequences"},
     "resend-refused": {"crash", "sequences", "cut"},
-    "resend-stored": {"crash", "resend", "cut", "outage"},
+    "resend-stored": {"crash", "resend", "cut", "outage", "rebucket", "reorder"},
     "chunk-resent": {"cut"},
     "clock-skew": {"raw"},
     "transaction-open": {"transaction"},
@@ -81,6 +82,9 @@ _NEEDS: dict[str, set[str]] = {
 }
 """What must happen before a finding can be true: one of these features, by rule, or by rule and variant."""
 
+_STORED_TWICE = ("resend-stored", "stored-in-two-segments")
+"""Rules whose findings are right if the applications received at least as many messages with two ids."""
+
 _REQUESTED = ("redelivered-after-nack", "redelivered-after-ack-timeout")
 """Rules for which a finding with the variant `requested`, whose cause is only possible, is right."""
 
@@ -107,7 +111,7 @@ def check(plan: Plan, ran: Ran, analysis: Analysis) -> list[Outcome]:
         outcomes.append(_outcome(problem, analysis.findings, explained))
     for number, found in enumerate(analysis.findings):
         if number not in explained:
-            outcomes.extend(_unexpected(found, plan))
+            outcomes.extend(_unexpected(found, plan, ran.log))
     for sample, before, after in zip(ran.samples, analysis.stats[::2], analysis.stats[1::2], strict=True):
         outcomes.extend(_stats(sample, before, after))
     for name, found in differences(plan, ran.log, analysis.messages).items():
@@ -124,7 +128,7 @@ def _partial(plan: Plan, ran: Ran, analysis: Analysis) -> Iterator[Outcome]:
         if found.certainty != "certain" or found.rule == "capture-incomplete":
             continue
         of = [one for one in problems if one.rule == found.rule and one.subject.items() <= found.subject.items()]
-        outcomes = [_outcome(one, [found], set()) for one in of] or list(_unexpected(found, plan))
+        outcomes = [_outcome(one, [found], set()) for one in of] or list(_unexpected(found, plan, ran.log))
         yield from (one for one in outcomes if one.kind != "wrong cause" or found.cause_certainty == "certain")
     for sample, before, after in zip(ran.samples, analysis.stats[::2], analysis.stats[1::2], strict=True):
         yield from _stats(sample, before, after, partial=True)
@@ -166,12 +170,16 @@ def _is_undecided(found: Found, problem: Problem) -> bool:
     return problem.rule in _REQUESTED and found.variant == "requested" and found.cause_certainty == "possible"
 
 
-def _unexpected(found: Found, plan: Plan) -> Iterator[Outcome]:
+def _unexpected(found: Found, plan: Plan, log: Log) -> Iterator[Outcome]:
     tracks = _tracks_of(found, plan)
     features = {feature for track in tracks for feature in track.features}
     needs = _NEEDS.get(f"{found.rule} {found.variant}", _NEEDS.get(found.rule))
     if needs is not None and not features & needs:
         yield Outcome(found.rule, "false", f"{found.severity} {found.certainty}, nothing explains it: {found}")
+    elif found.rule in _STORED_TWICE and 0 < (found.count or 0) <= sum(
+        log.stored_twice(f"{one.name}-") for one in tracks
+    ):
+        yield Outcome(found.rule, "right")
     elif found.severity != "note" and not any(found.rule in track.allowed for track in tracks):
         yield Outcome(found.rule, "false", f"{found.severity}: {found}")
     elif found.severity != "note" and all(track.culprits and found.culprit not in track.culprits for track in tracks):

@@ -66,7 +66,8 @@ def outcomes_of_seed(
     if ran.broken:
         return plan.recipes, [Outcome("scenario", "broken", text) for text in ran.broken]
     if sniffing and plan.part:
-        cut(ran.capture, plan.part, ran.port)
+        first = cut(ran.capture, plan.part, ran.port)
+        ran.samples = [sample for sample in ran.samples if sample.before - _SLACK_S > first]
     elif plan.part:
         plan.part = ""
     times = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -52,3 +52,11 @@ class Log:
         events = [event for one in consumers for event in self.of("received", consumer=one)]
         seen = Counter((event["producer"], event["n"]) for event in events)
         return sum(count - 1 for count in seen.values())
+
+    def stored_twice(self, producers: str = "") -> int:
+        """Return how many messages were received with several ids, of the producers whose names begin like this."""
+        entries: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for event in self.of("received"):
+            if event["producer"].startswith(producers):
+                entries[event["producer"], event["n"]].add(":".join(event["message_id"].split(":")[:2]))
+        return sum(len(found) > 1 for found in entries.values())

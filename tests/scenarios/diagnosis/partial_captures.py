@@ -17,8 +17,11 @@ _LINK_HEADERS = {1: 14, 276: 20}
 """Sizes of the headers of Ethernet and of Linux cooked v2, by link type."""
 
 
-def cut(capture: Path, part: str, port: int) -> None:
-    """Remove the other packets from a pcap file of tcpdump. ``port`` is the broker's."""
+def cut(capture: Path, part: str, port: int) -> float:
+    """Remove the other packets from a pcap file of tcpdump; return the time of the first that is left.
+
+    ``port`` is the broker's.
+    """
     data = capture.read_bytes()
     packets = list(_packets(data))
     if part == "late":
@@ -27,6 +30,8 @@ def cut(capture: Path, part: str, port: int) -> None:
         ip = _PACKET_HEADER + _LINK_HEADERS[struct.unpack_from("<I", data, 20)[0]]
         kept = [packet for packet in packets if _ports(packet, ip)[part == "to broker"] == port]
     capture.write_bytes(data[:_FILE_HEADER] + b"".join(kept))
+    seconds, microseconds = struct.unpack_from("<II", kept[0])
+    return seconds + microseconds / 1e6
 
 
 def _packets(data: bytes) -> Iterator[bytes]:

@@ -4,9 +4,13 @@ Rules of this file
 1. When a segment is sealed, the broker closes its producers. SENDs without a receipt are refused with SEND_ERROR or
    have no response. The client routes these messages again, as the first messages of the children, with new sequence
    ids, and possibly in other batches.
-2. Messages are compared by a digest of key and payload. They are on the same connection. Equal messages are matched in
-   their order. If the first SEND was stored after all, the topic contains the message twice.
-3. Memory is bounded: only the last MAX_OPEN SENDs per connection and scalable topic that have no receipt are kept.
+2. Messages are compared by a digest of key and payload. Equal messages are matched in their order. If the first SEND
+   was stored after all, the topic contains the message twice.
+3. They are on the same connection, or on another connection of the same host after the first one ended: a V5 client
+   5.0.1 closes its connection if its PRODUCER for the sealed segment is refused. The application's name of the
+   producer, if it has one, is the same then.
+4. Memory is bounded: only the last MAX_OPEN SENDs per connection and scalable topic that have no receipt are kept, and
+   MAX_LOST messages of connections that ended, until no such SEND is younger than LOST_NS.
 
 Source: traffic of a V5 client 5.0.1 at splits and merges.
 """
@@ -22,20 +26,28 @@ from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+from pcli.codec.observe.tracking.records.scalable_records import SegmentRecord
+from pcli.codec.scalable.segment_name import name_without_segment
 
 if TYPE_CHECKING:
     from pcli.codec.payload.entry import Entry
 
-__all__ = ["MAX_OPEN", "SegmentResends", "digests_of"]
+__all__ = ["LOST_NS", "MAX_LOST", "MAX_OPEN", "SegmentResends", "digests_of"]
 
 MAX_OPEN: Final = 1_000
 """Maximum number of SENDs per connection and scalable topic that wait for a receipt."""
 
+MAX_LOST: Final = 10_000
+"""Maximum number of different messages of connections that ended."""
+
+LOST_NS: Final = 60_000_000_000
+"""How long messages of connections that ended are kept."""
+
 _DIGEST: Final = 8
 """Size of a digest in bytes."""
 
-_Place = tuple[int, str]
-"""Connection and scalable topic."""
+_Place = tuple[int, str, str]
+"""Connection, host of the client, and scalable topic."""
 
 
 class _Sent(NamedTuple):
@@ -67,13 +79,17 @@ class SegmentResends:
         self._recent: dict[_Place, deque[_Sent]] = {}
         self._failed: dict[_Place, dict[bytes, deque[_Sent]]] = {}
         """SENDs to closed segments, by the digest of each of their messages."""
+        self._lost: dict[tuple[str, str, str, bytes], deque[_Sent]] = {}
+        """Those of connections that ended, by host, scalable topic, producer of the application, and digest."""
+        self._lost_ns = 0
+        """Time of the youngest of these SENDs."""
 
     def sent(self, facts: Facts, lifecycle: Lifecycle) -> None:
         """Process a SEND to a segment."""
         segment, record = lifecycle.topic.segment if lifecycle.topic is not None else None, lifecycle.producer
         if segment is None or record is None:
             return
-        place = facts.frame.stream.number, segment.topic.name
+        place = _place(facts, segment)
         sent = _Sent(facts.frame.number, facts.frame.time_ns, _content(facts), lifecycle, record)
         if record.session is not None and record.session.end == "broker":
             self._fail(place, sent)  # the broker ignores SENDs of a closed producer
@@ -89,17 +105,21 @@ class SegmentResends:
 
         After an unload, a producer opens the same segment and sends its messages again.
         """
+        if sent.time_ns - self._lost_ns > LOST_NS:
+            self._lost.clear()
         failed = self._failed.get(place)
-        for digest in _digests(sent.content) if failed else ():
-            waiting = failed.get(digest) if failed else None
-            if failed and waiting:
-                old = waiting.popleft()
-                if old.lifecycle.topic is not sent.lifecycle.topic:
-                    counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
-                    counter.add(sent.time_ns, old.number, sent.number)
-                    old.count_move()
-                if not waiting:
-                    del failed[digest]
+        for digest in _digests(sent.content) if failed or self._lost else ():
+            for kept, key in ((failed, digest), (self._lost, _lost_key(place, sent, digest))):
+                waiting = kept.get(key) if kept else None
+                if waiting:
+                    old = waiting.popleft()
+                    if not waiting:
+                        del kept[key]
+                    if old.lifecycle.topic is not sent.lifecycle.topic:
+                        counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
+                        counter.add(sent.time_ns, old.number, sent.number)
+                        old.count_move()
+                    break
 
     def _fail(self, place: _Place, sent: _Sent) -> None:
         failed = self._failed.setdefault(place, {})
@@ -115,7 +135,7 @@ class SegmentResends:
         topic = session.topic if isinstance(session, ProducerSession) else None
         if facts.frame.from_client or topic is None or topic.segment is None:
             return
-        place = facts.frame.stream.number, topic.segment.topic.name
+        place = _place(facts, topic.segment)
         left: deque[_Sent] = deque(maxlen=MAX_OPEN)
         for sent in self._recent.pop(place, ()):
             if sent.lifecycle.topic is not topic:
@@ -126,11 +146,27 @@ class SegmentResends:
             self._recent[place] = left
 
     def end(self, stream: int) -> None:
-        """Drop the SENDs of a connection."""
+        """Process the end of a connection."""
         for place in [place for place in self._recent if place[0] == stream]:
             del self._recent[place]
         for place in [place for place in self._failed if place[0] == stream]:
-            del self._failed[place]
+            for digest, waiting in self._failed.pop(place).items():
+                for sent in waiting:
+                    lost = self._lost.setdefault(_lost_key(place, sent, digest), deque(maxlen=MAX_OPEN))
+                    lost.append(sent)
+                    self._lost_ns = max(self._lost_ns, sent.time_ns)
+        while len(self._lost) > MAX_LOST:
+            del self._lost[next(iter(self._lost))]
+
+
+def _place(facts: Facts, segment: SegmentRecord) -> _Place:
+    stream = facts.frame.stream
+    return stream.number, stream.client[0], segment.topic.name
+
+
+def _lost_key(place: _Place, sent: _Sent, digest: bytes) -> tuple[str, str, str, bytes]:
+    name = name_without_segment(sent.record.name, sent.record.topic)
+    return (*place[1:], "" if name == sent.record.name else name, digest)
 
 
 def _content(facts: Facts) -> bytes | Facts:

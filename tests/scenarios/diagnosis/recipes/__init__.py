@@ -12,6 +12,7 @@ from scenarios.diagnosis.recipes import (
     raw_clients,
     redeliveries,
     scalable_consumers,
+    scalable_faults,
     scalable_topics,
     transactions,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "raw_clients",
     "redeliveries",
     "scalable_consumers",
+    "scalable_faults",
     "scalable_topics",
     "transactions",
 ]

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from pcli.codec.capture import ReadOptions, read_capture
+from pcli.codec.capture import ReadOptions, StreamEnd, read_capture
 from pcli.codec.observe.tracking.statistics.message_balance import balances
 from pcli.codec.observe.tracking.statistics.scalable_sums import sum_balances
 from pcli.codec.observe.tracking.tracker import Tracker, process_events
@@ -32,10 +32,10 @@ class Producing:
     def broker(self, body, stream=0):
         self.tracker.see(self.conversation.broker(body, b"", stream))
 
-    def open(self, topic, producer_id, stream=0):
+    def open(self, topic, producer_id, stream=0, name=""):
         self.client(pb.CommandProducer(topic=topic, producer_id=producer_id, request_id=producer_id), stream=stream)
         success = pb.CommandProducerSuccess(
-            request_id=producer_id, producer_name=f"p{producer_id}", last_sequence_id=-1
+            request_id=producer_id, producer_name=name or f"p{producer_id}", last_sequence_id=-1
         )
         self.broker(success, stream)
 
@@ -131,6 +131,24 @@ def test_a_message_that_was_stored_after_all_is_stored_twice(producing):
     producing.receipt(1, producing.send(1, ("a", b"1")), ledger=2)
     assert (producing.parent.sent_on_child.count, producing.parent.stored_on_child.count) == (0, 1)
     assert producing.totals() == {"sent": 1, "stored": 2, "stored_twice": 1}
+
+
+@pytest.mark.parametrize(
+    ("names", "seconds", "count"),
+    [(("", ""), 1, 1), (("a-seg-0", "a-seg-1"), 1, 1), (("a-seg-0", "b-seg-1"), 1, 0), (("", ""), 70, 0)],
+)
+def test_a_message_that_is_sent_again_on_the_next_connection(conversation, names, seconds, count):
+    """A V5 client closes its connection when its PRODUCER for the sealed segment is refused."""
+    producing = Producing(conversation)
+    producing.open(PARENT, 0, name=names[0])
+    producing.send(0, ("a", b"1"))
+    producing.seal()
+    of_client = {"from_client": True, "reset": False, "refused": False, "silent": False}
+    producing.tracker.ended(StreamEnd(conversation.streams[0], 4, conversation.now, **of_client))
+    conversation.now += seconds * 10**9
+    producing.open(CHILD, 1, stream=1, name=names[1])
+    producing.send(1, ("a", b"1"), stream=1)
+    assert producing.parent.sent_on_child.count == count
 
 
 @pytest.mark.parametrize("other", ["key", "payload", "connection", "topic"])
