@@ -141,11 +141,19 @@ class Search:
 
 
 def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
-    """Yield each lifecycle when it is complete or the capture ends. ``see`` is called with each frame in advance."""
+    """Yield each lifecycle when it is complete or the capture ends. ``see`` is called with each frame in advance.
+
+    Lifecycles that continue on other segments are steps of these, and are not yielded.
+    """
     from pcli.codec.observe.tracking.tracker import Tracker
 
     over: list[Lifecycle] = []
-    tracker = Tracker(on_lifecycle=over.append)
+
+    def complete(lifecycle: Lifecycle) -> None:
+        if not lifecycle.continued:
+            over.append(lifecycle)
+
+    tracker = Tracker(on_lifecycle=complete)
     for facts in facts_of(tracker.note, tracker.ended):
         see(facts)
         tracker.see(facts)

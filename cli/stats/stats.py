@@ -31,10 +31,11 @@ def _statistic(name: str, interval: float, *, segments: bool) -> Any:
         return statistics.Rates(interval)
     if name == "topics":
         return statistics.Topics(segments=segments)
+    if name == "latency":
+        return statistics.Latencies(segments=segments)
     classes = {
         "conv": statistics.Connections,
         "types": statistics.Types,
-        "latency": statistics.Latencies,
     }
     return classes[name]()
 
@@ -63,8 +64,14 @@ _STATISTICS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ),
     (
         "latency",
-        "Show response times by type of request, with percentiles.",
-        {"type": "request", "answered": "answered", "errors": "errors", "unanswered": "unanswered"}
+        "Show response times by type of request and scalable topic, with percentiles.",
+        {
+            "type": "request",
+            "topic": "scalable topic",
+            "answered": "answered",
+            "errors": "errors",
+            "unanswered": "unanswered",
+        }
         | {name: name for name in ("min", "p50", "p90", "p99", "max")},
     ),
     (
@@ -100,11 +107,18 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         for facts in reading.facts():
             if name == "conv" or not reading.repeats:
                 statistic.add(facts)
-        print_rows(statistic.rows(reading.unanswered()), output, titles)
+        rows = statistic.rows(reading.unanswered())
+        print_rows(rows, output, {key: title for key, title in titles.items() if key != "topic" or _named(rows)})
         raise typer.Exit(reading.finish())
 
-    omitted = [option for option, owner in (("interval", "io"), ("segments", "topics")) if owner != name]
+    owners = {"interval": ("io",), "segments": ("topics", "latency")}
+    omitted = [option for option, names in owners.items() if name not in names]
     app.command(name, help=text, cls=PlainCommand)(flattened(command, omitted))
+
+
+def _named(rows: list[dict[str, Any]]) -> bool:
+    """Return whether a row has a topic: most captures contain no scalable topic."""
+    return not rows or any(row["topic"] for row in rows)
 
 
 for _row in _STATISTICS:

@@ -176,34 +176,52 @@ class Types:
 
 
 class Latencies:
-    """Latencies by type of request."""
+    """Latencies by type of request. Requests that name one scalable topic have rows of their own, by topic.
 
-    __slots__ = ("_errors", "_histograms")
+    If ``segments`` is set, these rows are by segment.
+    """
 
-    def __init__(self) -> None:
-        self._histograms: dict[int, Histogram] = {}
-        self._errors: Counter[int] = Counter()
+    __slots__ = ("_errors", "_histograms", "_segments")
+
+    def __init__(self, *, segments: bool = False) -> None:
+        self._segments = segments
+        self._histograms: dict[tuple[int, str], Histogram] = {}
+        self._errors: Counter[tuple[int, str]] = Counter()
 
     def add(self, facts: Facts) -> None:
         """Count a frame if it is a response."""
+        request, peer = facts.request, facts.peer
         if facts.latency_ns < 0 and not facts.request_number:
             return
-        number = facts.request.type if facts.request is not None else _SEND
-        self._histograms.setdefault(number, Histogram()).add(facts.latency_ns)
+        if request is not None:
+            key = self._key(request)
+        else:
+            key = _SEND, self._topic("" if peer is None else peer.topic)
+        self._histograms.setdefault(key, Histogram()).add(facts.latency_ns)
         if facts.frame.type in _ERRORS or _failed(facts):
-            self._errors[number] += 1
+            self._errors[key] += 1
+
+    def _key(self, request: Request) -> tuple[int, str]:
+        topic = request.topic or ("" if request.peer is None else request.peer.topic)
+        return request.type, self._topic(topic if isinstance(topic, str) else topic[0] if len(topic) == 1 else "")
+
+    def _topic(self, name: str) -> str:
+        """Return the name of the row: a scalable topic or a segment; empty for all other topics."""
+        topic = scalable_topic(name)
+        return name if topic and self._segments else topic
 
     def rows(self, unanswered: Sequence[Request] = ()) -> list[Row]:
-        """Return a row for each type of request, with or without responses, in the order of the types."""
-        open_ = Counter(request.type for request in unanswered)
+        """Return a row for each type of request and scalable topic, with or without responses, in this order."""
+        open_ = Counter(map(self._key, unanswered))
         rows = []
-        for number in sorted(self._histograms.keys() | open_.keys()):
-            histogram = self._histograms.get(number, Histogram())
+        for key in sorted(self._histograms.keys() | open_.keys()):
+            histogram = self._histograms.get(key, Histogram())
             row: Row = {
-                "type": name_of(number),
+                "type": name_of(key[0]),
+                "topic": key[1] or None,
                 "answered": histogram.count,
-                "errors": self._errors[number],
-                "unanswered": open_[number],
+                "errors": self._errors[key],
+                "unanswered": open_[key],
             }
             row["min"] = _seconds(histogram.lowest) if histogram.count else None
             for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):

@@ -128,7 +128,7 @@ _ALL: Final = (
           ("cluster", "packet", "connection", "direction", "kind", "offset")),
     _partitioned("messages",
                  "an entry as brokers store it (a message or a batch), with its publication, deliveries and final "
-                 "state",
+                 "state. A message that was sent again because its segment was sealed has a row for each entry",
                  with_segment_columns(MESSAGES), ("cluster", "topic", "first_ns", "ledger", "entry"), "first_ns"),
     _partitioned("exchanges", "a request with its response, if there is one", EXCHANGES,
                  ("cluster", "asked_ns", "asked_frame"), "asked_ns"),

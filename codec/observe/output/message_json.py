@@ -35,6 +35,8 @@ def lifecycle_object(lifecycle: Lifecycle) -> dict[str, Any]:
         ],
         "txn": f"({lifecycle.txn[0]},{lifecycle.txn[1]})" if lifecycle.txn is not None else None,
         "other_message_ids": [f"{ledger}:{entry}" for ledger, entry in lifecycle.other_ids],
+        "earlier_attempts": [_attempt_object(one) for one in lifecycle.earlier],
+        "sent_again_elsewhere": lifecycle.moved,
         "state": lifecycle.state,
         "error": lifecycle.error or None,
         "unacked": dict(lifecycle.unacked),
@@ -46,6 +48,17 @@ def lifecycle_object(lifecycle: Lifecycle) -> dict[str, Any]:
         "deliveries": [
             _delivery_object(delivery) for deliveries in lifecycle.deliveries.values() for delivery in deliveries
         ],
+    }
+
+
+def _attempt_object(lifecycle: Lifecycle) -> dict[str, Any]:
+    return {
+        "topic": lifecycle.topic.name if lifecycle.topic is not None else None,
+        "producer": lifecycle.producer_name or None,
+        "sequence_id": lifecycle.sequence_id,
+        "frame": lifecycle.sent_frame or None,
+        "message_id": lifecycle.id or None,
+        "error": lifecycle.error or None,
     }
 
 

@@ -34,6 +34,8 @@ def lifecycle_lines(lifecycle: Lifecycle, width: int = _WIDTH) -> Iterator[tuple
     if lifecycle.other_ids:
         others = ", ".join(f"{ledger}:{entry}" for ledger, entry in lifecycle.other_ids)
         yield "state", f"  stored more than once: also as {others}"
+    if lifecycle.moved:
+        yield "state", f"  {lifecycle.moved} of {lifecycle.messages} messages sent again on another segment"
     for left in _left(lifecycle):
         yield "state", f"  {left}"
     steps = steps_of(lifecycle)

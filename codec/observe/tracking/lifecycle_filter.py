@@ -51,9 +51,12 @@ class LifecycleFilter:
         )
 
     def _has_sequence_id(self, lifecycle: Lifecycle) -> bool:
-        names = {lifecycle.producer_name, lifecycle.producer.name if lifecycle.producer is not None else ""}
-        last = max(lifecycle.sequence_id, lifecycle.highest_sequence_id)
-        return self.producer in names and lifecycle.sequence_id <= self.sequence_id <= last
+        for one in (lifecycle, *lifecycle.earlier):
+            names = {one.producer_name, one.producer.name if one.producer is not None else ""}
+            last = max(one.sequence_id, one.highest_sequence_id)
+            if self.producer in names and one.sequence_id <= self.sequence_id <= last:
+                return True
+        return False
 
 
 def is_system(lifecycle: Lifecycle) -> bool:

@@ -64,16 +64,29 @@ def steps_of(lifecycle: Lifecycle) -> list[Step]:
 
 
 def _published(lifecycle: Lifecycle) -> Iterator[Step]:
+    for attempt in lifecycle.earlier:
+        segment = short_topic(attempt.topic.name) if attempt.topic is not None else "an unknown topic"
+        for step in _attempt(attempt, "sent"):
+            step.text = _list(step.text, f"on {segment}")
+            yield step
+    if lifecycle.earlier:
+        yield from _attempt(lifecycle, "sent again", lifecycle.earlier[-1].sent_ns)
+    else:
+        yield from _attempt(lifecycle, "sent")
+
+
+def _attempt(lifecycle: Lifecycle, what: str, before: int = -1) -> Iterator[Step]:
     sender = (
         printable(lifecycle.producer_name or (lifecycle.producer.name if lifecycle.producer is not None else ""))
         or "a producer"
     )
     if lifecycle.sent_frame:
-        yield Step("sent", lifecycle.sent_ns, lifecycle.sent_frame, sender, BROKER, f"sequence {_sequence(lifecycle)}")
+        after, sequence = since(lifecycle.sent_ns, before), f"sequence {_sequence(lifecycle)}"
+        yield Step(what, lifecycle.sent_ns, lifecycle.sent_frame, sender, BROKER, sequence, after)
     for _, frame, time_ns in lifecycle.resent:
         yield Step("sent again", time_ns, frame, sender, BROKER, "", since(time_ns, lifecycle.sent_ns))
     if lifecycle.receipt_frame:
-        what = "refused" if lifecycle.error else "receipt"
+        outcome = "refused" if lifecycle.error else "receipt"
         place = printable(lifecycle.error) or (
             "a duplicate, dropped" if lifecycle.state == "duplicate" else lifecycle.id
         )
@@ -81,7 +94,7 @@ def _published(lifecycle: Lifecycle) -> Iterator[Step]:
             [lifecycle.sent_ns, *(time_ns for _, _, time_ns in lifecycle.resent if time_ns <= lifecycle.receipt_ns)]
         )
         yield Step(
-            what,
+            outcome,
             lifecycle.receipt_ns,
             lifecycle.receipt_frame,
             BROKER,

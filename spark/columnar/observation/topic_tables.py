@@ -118,6 +118,8 @@ TOPIC_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: non_negative(one.record.last_id[0])),
     cell("last_entry", LONG, "entry of its highest captured message id",
          lambda one: non_negative(one.record.last_id[1])),
+    cell("sent_elsewhere", LONG, "messages that clients sent again to another segment because this segment was sealed",
+         of("messages.moved")),
     cell("deduplicates", BOOL, "true if the broker dropped duplicates in the capture", of("deduplicates")),
     cell("unloads", LONG, "number of times that the broker closed its producers and consumers without a request",
          count_of("unloads")),

@@ -157,3 +157,29 @@ def test_the_brokers_own_messages_are_not_shown(pcli, small_captures):
     path = small_captures / "java/txn-commit.pcap"
     assert pcli("dissect", "-r", path, "-Y", "pulsar.type == SEND and pulsar.system == true").lines
     assert {life["topic"].rpartition("/")[2] for life in lives(pcli, path)} == {"txn-commit-in", "txn-commit-out"}
+
+
+def test_messages_over_a_split_and_a_merge_are_those_of_the_application(pcli, captures_5):
+    path = captures_5 / "split-merge-under-load.pcap"
+    found = lives(pcli, path)
+    assert {one["state"] for one in found} == {"acked"}
+    [parent] = {one["topic"] for one in found if one["topic"].endswith("-0")}
+    moved = [attempt for one in found for attempt in one["earlier_attempts"]]
+    assert [attempt["sequence_id"] for attempt in moved if attempt["topic"] == parent] == [310, 311, 312, 314, 313]
+    assert sum(one["messages"] for one in found) == 2214  # of the application's log
+
+
+@pytest.mark.parametrize("arguments", [("--sequence", "standalone-0-69:313"), ("-Y", "pulsar.number == 1342")])
+def test_a_message_is_selected_by_its_first_attempt(pcli, captures_5, arguments):
+    lines = pcli("trace", "-r", captures_5 / "split-merge-under-load.pcap", *arguments).lines
+    assert lines[0] == "sp2/8000-ffff-2  279:0  5 messages  93 B  key k13"
+    text = " ".join(" ".join(lines).split())
+    assert "sent standalone-0-69 → broker sequence 313, on sp2/0000-ffff-0" in text
+    assert "refused broker → standalone-0-69 PersistenceError, on sp2/0000-ffff-0" in text
+    assert "sent again standalone-0-71 → broker sequence 4" in text
+
+
+def test_a_key_is_followed_over_splits(pcli, captures_5):
+    path = captures_5 / "split-merge-under-load.pcap"
+    found = [one["topic"].rpartition("/")[2] for one in lives(pcli, path, "--key", "k13")]
+    assert list(dict.fromkeys(found)) == ["0000-ffff-0", "8000-ffff-2", "0000-ffff-3"]

@@ -1,4 +1,4 @@
-"""`pcli stats topics`, `consumers` and `balances`: scalable topics and, with --segments, their segments."""
+"""`pcli stats topics`, `latency`, `consumers` and `balances`: scalable topics and, with --segments, their segments."""
 
 from __future__ import annotations
 
@@ -25,6 +25,24 @@ def test_topics(stats):
     # consumers s1 and q1 each have two segments
     assert (total["subscriptions"], total["consumers"]) == (2, 2)
     assert [one["consumers"] for one in segments] == [2, 2]
+
+
+def test_latencies(stats):
+    totals, segments = (
+        {(one["type"], one["topic"]): one for one in stats("latency", *more)} for more in ((), ("--segments",))
+    )
+    topic = "topic://public/default/bas2"
+    for request in ("SEND", "SUBSCRIBE", "PRODUCER"):
+        parts = [one for (name, segment), one in segments.items() if name == request]
+        assert len(parts) == 2
+        assert all(one["topic"].startswith("segment://public/default/bas2/") for one in parts)
+        assert totals[request, topic]["answered"] == sum(one["answered"] for one in parts)
+        assert totals[request, topic]["max"] == max(one["max"] for one in parts)
+    assert totals["CONNECT", None] == segments["CONNECT", None]
+
+
+def test_latencies_without_scalable_topics_have_no_column_of_topics(pcli, captures):
+    assert pcli("stats", "latency", "-r", captures / "go/nack.pcap").lines[0].split()[:2] == ["request", "answered"]
 
 
 @pytest.mark.parametrize("name", ["consumers", "balances"])

@@ -63,8 +63,10 @@ class _Sent(NamedTuple):
     def stored(self) -> bool:
         return self.lifecycle.receipt_ns >= 0 and not self.lifecycle.error
 
-    def count_move(self) -> None:
-        """Count a message that was sent again to another segment."""
+    def move(self, lifecycle: Lifecycle) -> None:
+        """Count a message that was sent again to another segment, and add this SEND to its later lifecycle."""
+        lifecycle.add_earlier(self.lifecycle)
+        self.lifecycle.moved += 1
         if self.lifecycle.topic is not None:
             counts = self.lifecycle.topic.messages
             counts.moved += 1
@@ -101,7 +103,7 @@ class SegmentResends:
         recent.append(sent)
 
     def _match(self, sent: _Sent, place: _Place) -> None:
-        """Count the messages of a SEND that repeat messages of other, closed segments.
+        """Find the messages of a SEND that repeat messages of other, closed segments.
 
         After an unload, a producer opens the same segment and sends its messages again.
         """
@@ -118,7 +120,7 @@ class SegmentResends:
                     if old.lifecycle.topic is not sent.lifecycle.topic:
                         counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
                         counter.add(sent.time_ns, old.number, sent.number)
-                        old.count_move()
+                        old.move(sent.lifecycle)
                     break
 
     def _fail(self, place: _Place, sent: _Sent) -> None:

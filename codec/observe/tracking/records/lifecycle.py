@@ -3,7 +3,9 @@
 Rules of this file
 1. A lifecycle belongs to one entry in the broker. The messages of a batch share it; ack sets distinguish them. The
    chunks of a message also share a lifecycle, whose id is the id of the last chunk; `chunks` contains the other ids.
-2. Times are ns since 1970, -1 if unknown. Frames are ``pulsar.number``, 0 if unknown.
+2. A V5 client sends the messages of a sealed segment again on other segments, possibly in other batches. These are
+   earlier attempts of the messages in the later entry; see `earlier`.
+3. Times are ns since 1970, -1 if unknown. Frames are ``pulsar.number``, 0 if unknown.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
-__all__ = ["MOST_CHUNKS", "STATES", "Ack", "Delivery", "Lifecycle"]
+__all__ = ["MOST_CHUNKS", "MOST_EARLIER", "STATES", "Ack", "Delivery", "Lifecycle"]
 
 MOST_CHUNKS: Final = 64
 """Maximum number of chunks in a lifecycle."""
+
+MOST_EARLIER: Final = 64
+"""Maximum number of earlier attempts in a lifecycle."""
 
 STATES: Final[dict[str, str]] = {
     "in_flight": "sent, without a receipt so far",
@@ -120,6 +125,10 @@ class Lifecycle:
     """Resends: (stream, frame, time)."""
     other_ids: tuple[tuple[int, int], ...] = ()
     """Further ids assigned to resends: the entry is stored more than once."""
+    earlier: tuple[Lifecycle, ...] = ()
+    """Earlier attempts to send messages of this entry to segments that were sealed, at most MOST_EARLIER."""
+    moved: int = 0
+    """Number of messages (of a chunked message: chunks) that were sent again on another segment."""
     uuid: str = ""
     """The uuid of a chunked message."""
     num_chunks: int = 0
@@ -155,6 +164,16 @@ class Lifecycle:
         Producers of the same name can use the same sequence ids one after another.
         """
         return self.producer_name, self.sequence_id, self.publish_ms
+
+    @property
+    def continued(self) -> bool:
+        """Whether the lifecycle continues in others: it has no id, and all its messages were sent again elsewhere."""
+        return self.ledger < 0 and self.moved >= max(self.messages, self.num_chunks)
+
+    def add_earlier(self, attempt: Lifecycle) -> None:
+        """Add an attempt, and the attempts before it, to send a message of this entry."""
+        new = [one for one in (*attempt.earlier, attempt) if all(one is not known for known in self.earlier)]
+        self.earlier = (*self.earlier, *new)[:MOST_EARLIER]
 
     def copy(self) -> Lifecycle:
         """Return a copy that shares the dictionaries. It takes a third of the time of copy.copy."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from pcli.codec.capture import CapturedFrame, Stream
@@ -33,23 +35,28 @@ def of_objects(items):
         (SEGMENT_CELLS, segments_of), (LAYOUT_CELLS, layouts_of), (ASSIGNMENT_CELLS, assignments_of)
     )  # fmt: skip
     tables = [rows_of(cells, found(topics), "c").to_pylist() for cells, found in sources]
-    return dict(zip(NAMES, map(in_order, tables), strict=True))
+    moved = {name: one.record.messages.moved for name, one in tracker.subscriptions.lifecycles.topics.items()}
+    return dict(zip(NAMES, map(in_order, tables), strict=True)), moved
 
 
 @pytest.mark.slow
 def test_rows_are_those_of_the_tracker(recordings, rows_of_items, captures_5):
     compared = 0
+    all_moved = Counter()
     for name, items in recordings():
         if not name.startswith(captures_5.name):
             continue
-        rows, wanted = rows_of_items(items), of_objects(items)
+        rows, (wanted, moved) = rows_of_items(items), of_objects(items)
         _, divided, _ = rows.divided()
         for table in NAMES:
             assert in_order(rows.rows(table)) == wanted[table], (name, table)
             parts = [row for batch in divided[table] for row in batch.to_pylist()]
             assert in_order(parts) == wanted[table], (name, table)
             compared += len(wanted[table])
+        assert {row["topic"]: row["sent_elsewhere"] for row in rows.rows("topics")}.items() <= moved.items()
+        all_moved.update(moved)
     assert compared > 100
+    assert all_moved.total() == 9
 
 
 def update(segments):

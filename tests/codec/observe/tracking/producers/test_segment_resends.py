@@ -23,7 +23,8 @@ class Producing:
 
     def __init__(self, conversation):
         self.conversation = conversation
-        self.tracker = Tracker()
+        self.lifecycles = []
+        self.tracker = Tracker(on_lifecycle=self.lifecycles.append)
         self.sequence = itertools.count()
 
     def client(self, body, entry=b"", stream=0):
@@ -70,6 +71,11 @@ class Producing:
         topics = self.tracker.subscriptions.lifecycles.topics
         found = sum_balances(balances(self.tracker.subscriptions, 10**19), lambda one: topics[one].record)
         return {name: value for name, value in found[0].values.items() if value}
+
+    def ended(self):
+        """Return the lifecycles at the end of the capture by segment and sequence id."""
+        self.tracker.finish()
+        return {(one.topic.name[-1], one.sequence_id): one for one in self.lifecycles}
 
     @property
     def parent(self):
@@ -169,3 +175,47 @@ def test_every_refused_message_of_a_split_under_load(captures_5):
     # segment 0: four SEND_ERRORs and a SEND without a response; segment 2: a batch of two messages
     assert {number: one.sent_on_child.count for number, one in found.items()} == {"0": 5, "1": 2, "2": 2, "3": 0}
     assert [one.lost.count for one in found.values()] == [1, 0, 0, 0]
+
+
+def test_the_lifecycle_of_a_batch_has_the_attempts_of_its_messages(producing):
+    refused = producing.send(0, ("a", b"1"), ("b", b"2"))
+    unanswered = producing.send(0, ("c", b"3"))
+    producing.seal()
+    producing.refuse(0, refused)
+    producing.open(CHILD, 1)
+    first = producing.send(1, ("a", b"1"), ("c", b"3"), ("d", b"new"))
+    found = producing.ended()
+    assert [one.sequence_id for one in found["1", first].earlier] == [refused, unanswered]
+    # One message of the refused batch was never sent again.
+    assert [(found["0", one].moved, found["0", one].continued) for one in (refused, unanswered)] == [
+        (1, False), (1, True),
+    ]  # fmt: skip
+
+
+def test_attempts_on_three_generations_of_segments(producing):
+    attempts = [producing.send(0, ("a", b"1"))]
+    for number, segment in enumerate((CHILD, CHILD.replace("7fff-1", "3fff-2")), 1):
+        producing.seal(number - 1)
+        producing.open(segment, number)
+        attempts.append(producing.send(number, ("a", b"1")))
+    found = producing.ended()
+    assert [one.sequence_id for one in found["2", attempts[2]].earlier] == attempts[:2]
+    assert [one.continued for one in found.values()].count(True) == 2
+
+
+def test_a_stored_attempt_remains_a_message(producing):
+    sequence = producing.send(0, ("a", b"1"))
+    producing.seal()
+    producing.open(CHILD, 1)
+    producing.send(1, ("a", b"1"))
+    producing.receipt(0, sequence)  # after the message was sent again
+    found = producing.ended()
+    assert (found["0", sequence].moved, found["0", sequence].continued) == (1, False)
+
+
+def test_a_message_after_an_unload_has_no_other_segment(producing):
+    producing.send(0, ("a", b"1"))
+    producing.seal()
+    producing.open(PARENT, 0)
+    producing.send(0, ("a", b"1"))
+    assert not any(one.earlier or one.moved for one in producing.ended().values())
