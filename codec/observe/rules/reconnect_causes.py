@@ -63,6 +63,7 @@ def cause_of_ends(ends: Collection[str]) -> Cause:
 def cause_of_loss(ends: Collection[str]) -> Cause:
     """Return the cause of frames that were lost when sessions ended in these ways: the broker or the network.
 
-    A broker whose process is killed resets its connections.
+    A broker whose process is killed resets its connections. It ignores the frames of sessions that it closed.
     """
-    return _BY_CULPRIT["broker" if {"fin_broker", "reset_broker"}.intersection(ends) else "network"]
+    by_broker = {"fin_broker", "reset_broker"}.intersection(ends) or set(ends) == {"broker"}
+    return _BY_CULPRIT["broker" if by_broker else "network"]

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--broker", choices=("real", "real5", "mini"), default="mini")
     parser.add_argument("--resume", action="store_true", help="use the results of earlier runs of the same code")
-    parser.add_argument("--jobs", type=int, default=4, help="number of scenarios that run at the same time")
+    parser.add_argument("--jobs", type=int, default=6, help="number of scenarios that run at the same time")
     parser.add_argument("--real", type=Path, help="the script that starts a real broker")
     parser.add_argument("--url", default="", help="service URL of a running broker instead of --real")
     parser.add_argument("--admin", default="", help="HTTP URL of that broker")
@@ -154,12 +154,15 @@ def main() -> int:
                 folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 pool = stack.enter_context(analysers(2))
                 threads = stack.enter_context(ThreadPoolExecutor(arguments.jobs))
-                running = {
-                    threads.submit(
-                        outcomes_of_seed, seed, recipes, brokers.broker_for, folder / str(seed), pool, sniffing=sniffing
-                    ): seed
-                    for seed in left
-                }
+                running = {}
+                for seed in left:
+                    place = folder / str(seed)
+                    future = threads.submit(
+                        outcomes_of_seed, seed, recipes, brokers.broker_for, place, pool, sniffing=sniffing
+                    )
+                    if not running:
+                        wait([future])  # a broker that has just started is slow
+                    running[future] = seed
                 for done in as_completed(running):
                     seed = running[done]
                     names[seed], found[seed] = done.result()

@@ -53,10 +53,31 @@ class Log:
         seen = Counter((event["producer"], event["n"]) for event in events)
         return sum(count - 1 for count in seen.values())
 
-    def stored_twice(self, producers: str = "") -> int:
+    def stored_twice(self, producers: str | tuple[str, ...] = "") -> int:
         """Return how many messages were received with several ids, of the producers whose names begin like this."""
         entries: dict[tuple[str, int], set[str]] = defaultdict(set)
         for event in self.of("received"):
             if event["producer"].startswith(producers):
                 entries[event["producer"], event["n"]].add(":".join(event["message_id"].split(":")[:2]))
         return sum(len(found) > 1 for found in entries.values())
+
+    def longest_send(self, producers: str | tuple[str, ...] = "") -> float:
+        """Return the longest time in seconds until a producer whose name begins like this knew a message as stored."""
+        began = {(event["producer"], event["n"]): event["t"] for event in self.of("sending")}
+        of_them = [event for event in self.of("produced") if event["producer"].startswith(producers)]
+        times = (event["t"] - began.get((event["producer"], event["n"]), event["t"]) for event in of_them)
+        return float(max(times, default=0))
+
+    def longest_delivery(self, consumers: str | tuple[str, ...] = "") -> float:
+        """Return the longest time in seconds from a message that was stored to a consumer whose name begins like this.
+
+        Messages that were stored before the consumer subscribed count from then on.
+        """
+        began = {event["consumer"]: event["t"] for event in self.of("subscribed")}
+        stored = {(event["producer"], event["n"]): event["t"] for event in self.of("produced")}
+        longest = 0.0
+        for event in self.of("received"):
+            since = stored.get((event["producer"], event["n"]))
+            if event["consumer"].startswith(consumers) and since is not None:
+                longest = max(longest, event["t"] - max(since, began.get(event["consumer"], since)))
+        return longest

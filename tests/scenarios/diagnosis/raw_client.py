@@ -33,6 +33,7 @@ class RawClient:
         self._session = ClientSession()
         self._changed = threading.Condition()
         self._messages: list[Event] = []
+        self._seen: set[str] = set()
         self._transaction: dict[str, int] = {}
         self._ended = False
         if fields is not None:
@@ -81,6 +82,10 @@ class RawClient:
         """Wait until this number of MESSAGEs has arrived."""
         self._wait(lambda: len(self._messages) >= count)
 
+    def await_command(self, name: str) -> None:
+        """Wait until a command of this type has arrived."""
+        self._wait(lambda: name in self._seen)
+
     def ack(self, consumer_id: int, count: int) -> None:
         """Acknowledge the first MESSAGEs that are not acknowledged."""
         chosen, self._messages[:] = self._messages[:count], self._messages[count:]
@@ -111,6 +116,7 @@ class RawClient:
             while data := self._socket.recv(1 << 16):
                 with self._changed:
                     for event in self._session.receive(data):
+                        self._seen.add(event.name)
                         if event.name == "MESSAGE":
                             self._messages.append(event)
                         elif event.name == "NEW_TXN_RESPONSE":

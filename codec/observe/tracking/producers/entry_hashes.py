@@ -20,13 +20,11 @@ __all__ = ["check_hashes"]
 def check_hashes(facts: Facts, segment: SegmentRecord) -> None:
     """Record a SEND whose entry is in two buckets of its segment, or whose key belongs to another segment."""
     frame, metadata = facts.frame, facts.frame.metadata
-    if metadata is None:
+    if metadata is None or not metadata.HasField("entry_hash_min"):
         return
-    layout = segment.segment
-    if layout is not None and metadata.HasField("entry_hash_min"):
-        low, high = metadata.entry_hash_min, metadata.entry_hash_max
-        if bucket_of(layout, low) != bucket_of(layout, high):
-            segment.straddling.add(frame.time_ns, frame.number, sample=f"{low} to {high}")
+    low, high, layout = metadata.entry_hash_min, metadata.entry_hash_max, segment.segment
+    if layout is not None and bucket_of(layout, low) != bucket_of(layout, high):
+        segment.straddling.add(frame.time_ns, frame.number, sample=f"{low} to {high}")
     if metadata.HasField("partition_key") and not metadata.partition_key_b64_encoded:
         key = as_text(metadata.partition_key)
         # a legacy segment of a migrated topic has the whole range, but is a partition with its own route

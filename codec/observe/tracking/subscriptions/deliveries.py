@@ -27,7 +27,7 @@ from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, end_silence
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, check_limit, end_silence
 from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
 from pcli.codec.observe.tracking.subscriptions.message_counting import (
     count_first,
@@ -233,6 +233,8 @@ def _add_pending(
     delivery.held = messages = delivery.messages if bits is None else left_of(bits, lifecycle.messages)
     if subscription.individual:
         delivery.consumer.unacked += messages
+        if delivery.consumer.blocked_at:
+            check_limit(subscription, delivery.consumer)
         subscription.record.unacked += messages
         if lifecycle.key and subscription.record.type == "Key_Shared":
             _add_to_key(subscription, at, lifecycle, delivery, facts, first=first)

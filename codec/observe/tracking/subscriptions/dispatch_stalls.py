@@ -14,7 +14,8 @@ Rules of this file
    entries as they have permits. If a stall shows the limit of one consumer, other consumers may have the same limit: a
    consumer that holds as many messages is blocked after KNOWN_LIMIT_NS without a delivery. While a subscription
    delivers to no consumer, each consumer with permits and unacknowledged messages is blocked, by its own limit or by
-   the limit of the subscription.
+   the limit of the subscription. If the only consumer later holds more than twice its assumed limit, there was none: a
+   broker exceeds a limit by some entries only.
 4. A consumer with a lower priority receives nothing while a consumer with a higher priority has permits. An inactive
    consumer receives nothing.
 5. If the first available entries follow a message of an open transaction, the consumers wait for its end.
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.records.counters import StateDuration
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.key_order import slot_of_key
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
@@ -37,6 +39,7 @@ __all__ = [
     "SILENCE_NS",
     "acknowledge_skipped",
     "can_receive",
+    "check_limit",
     "end_silence",
     "end_transaction_waits",
     "may_be_blocked",
@@ -191,6 +194,14 @@ def _at_known_limit(consumer: AttachedConsumer) -> bool:
 def _block(record: ConsumerRecord) -> None:
     record.blocked.begin(record.last_message_ns, record.last_message_frame)
     record.blocked_at = max(record.blocked_at, record.unacked)
+
+
+def check_limit(subscription: SubscriptionState, record: ConsumerRecord) -> None:
+    """Convert the blocks of a consumer into silence if the messages that it now holds disprove its limit."""
+    if record.unacked > 2 * record.blocked_at and len(subscription.record.consumers) == 1:
+        if record.blocked.longest_ns > record.silent.longest_ns:
+            record.silent = record.blocked
+        record.blocked, record.blocked_at = StateDuration(), 0
 
 
 def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle) -> bool:

@@ -116,6 +116,23 @@ def automatic_changes(track: Track) -> None:
     track.stats(topic)
 
 
+@recipe(quick=False, settings=("scalableTopicAutoScaleIntervalSeconds=3", "statsUpdateFrequencyInSecs=2"))
+def automatic_merge(track: Track) -> None:
+    """An idle topic whose segments the controller merges. Near miss: the merge window is long. Both are healthy."""
+    topic = track.scalable(segments=track.draw(2, 3))
+    policy = {"splitMsgRateInThreshold": 1000, "mergeMsgRateInThreshold": 100, "mergeCooldownSeconds": 4}
+    policy |= {"mergeWindowSeconds": 300 if track.near else 4, "splitVsRebucketMinMsgRateInThreshold": 500}
+    track.rest("POST", topic, "autoScalePolicy", policy)
+    track.features.add("merge")
+    listen(track, topic, "s1")
+    listen(track, topic, "q1", "queue")
+    sender = Sender(track, topic, batch=track.pick(0, 20))
+    for _ in range(4):
+        sender.send(30)
+        track.sleep(4)
+    track.stats(topic)
+
+
 @recipe(quick=False)
 def migration(track: Track) -> None:
     """A classic topic with V5 clients that is migrated. It is healthy."""
@@ -130,6 +147,44 @@ def migration(track: Track) -> None:
     sender.send(40)
     listen(track, topic, "s1")
     track.sleep(4)
+    track.stats(topic)
+
+
+@recipe("producer-refused", quick=False)
+def forced_migration(track: Track) -> None:
+    """A classic topic that is migrated while an old client is connected. Near miss: it is closed before."""
+    classic = track.topic("old", partitions=track.pick(0, 2))
+    topic = classic.replace("persistent://", "topic://")
+    track.clients["old"] = "java"
+    track.do("old", "producer", producer="old", topic=classic)
+    track.do("old", "send", producer="old", count=20)
+    listen(track, classic, "q1", "queue")
+    track.sleep(1)
+    if track.near:
+        track.do("old", "close_producer", producer="old")
+        track.sleep(0.3)
+    track.rest("POST", topic, "migrate?force=true")
+    track.sleep(3)
+    Sender(track, topic).send(20)
+    track.sleep(1)
+    track.stats(topic)
+    if not track.near:
+        track.expect(Problem("producer-refused", {}, "application|broker"))
+
+
+@recipe(quick=False)
+def automatic_rebucket(track: Track) -> None:
+    """More stream consumers than segments and buckets, so that the controller divides all segments. It is healthy."""
+    topic = track.scalable(segments=4)  # four segments have one bucket each
+    track.features.add("rebucket")
+    sender = Sender(track, topic, batch=track.pick(0, 20))
+    for number in range(track.draw(5, 6)):
+        listen(track, topic, f"s{number}")
+        sender.send(40)
+        track.sleep(0.4)
+    track.sleep(5)
+    sender.send(40)
+    track.sleep(1)
     track.stats(topic)
 
 

@@ -103,3 +103,21 @@ def test_a_consumer_that_holds_messages_has_a_backlog(make_scene: Any) -> None:
     client.ack(client.messages[-1].message_id, kind="Cumulative")
     play.wait(4_000)
     assert consumers(play)["c1"].subscription.backlog == 0
+
+
+@pytest.mark.parametrize("more", [1, 9])
+def test_a_consumer_that_later_holds_more_than_the_assumed_limit_was_not_blocked(make_scene: Any, more: int) -> None:
+    play = make_scene()
+    client, producer = play.actor(), play.actor()
+    producer.producer()
+    subscribe(client, 1)
+    producer.publish(0)
+    play.fault("delay times=1 ms=2500 on pulsar.type == 'MESSAGE'")
+    for number in range(1, 1 + more):
+        producer.publish(number)
+    play.wait(2_000)
+    client.redeliver(consumer_id=1)
+    play.wait(2_000)
+    found = consumers(play)["c1"]
+    blocked = more == 1
+    assert (found.blocked.count, found.blocked_at, found.silent.count) == (int(blocked), int(blocked), int(not blocked))
