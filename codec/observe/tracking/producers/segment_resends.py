@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
@@ -45,6 +45,8 @@ LOST_NS: Final = 60_000_000_000
 
 _DIGEST: Final = 8
 """Size of a digest in bytes."""
+
+_Key = TypeVar("_Key")
 
 _Place = tuple[int, str, str]
 """Connection, host of the client, and scalable topic."""
@@ -109,19 +111,13 @@ class SegmentResends:
         """
         if sent.time_ns - self._lost_ns > LOST_NS:
             self._lost.clear()
-        failed = self._failed.get(place)
+        failed = self._failed.get(place, {})
         for digest in _digests(sent.content) if failed or self._lost else ():
-            for kept, key in ((failed, digest), (self._lost, _lost_key(place, sent, digest))):
-                waiting = kept.get(key) if kept else None
-                if waiting:
-                    old = waiting.popleft()
-                    if not waiting:
-                        del kept[key]
-                    if old.lifecycle.topic is not sent.lifecycle.topic:
-                        counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
-                        counter.add(sent.time_ns, old.number, sent.number)
-                        old.move(sent.lifecycle)
-                    break
+            old = _take(failed, digest) or _take(self._lost, _lost_key(place, sent, digest))
+            if old is not None and old.lifecycle.topic is not sent.lifecycle.topic:
+                counter = old.record.stored_on_child if old.stored else old.record.sent_on_child
+                counter.add(sent.time_ns, old.number, sent.number)
+                old.move(sent.lifecycle)
 
     def _fail(self, place: _Place, sent: _Sent) -> None:
         failed = self._failed.setdefault(place, {})
@@ -159,6 +155,17 @@ class SegmentResends:
                     self._lost_ns = max(self._lost_ns, sent.time_ns)
         while len(self._lost) > MAX_LOST:
             del self._lost[next(iter(self._lost))]
+
+
+def _take(kept: dict[_Key, deque[_Sent]], key: _Key) -> _Sent | None:
+    """Remove and return the oldest SEND with a key."""
+    waiting = kept.get(key)
+    if waiting is None:
+        return None
+    found = waiting.popleft()
+    if not waiting:
+        del kept[key]
+    return found
 
 
 def _place(facts: Facts, segment: SegmentRecord) -> _Place:

@@ -16,11 +16,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.observer_state import Facts, ObservedFrame
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
-from pcli.codec.wire.frame import Frame
 
 __all__ = ["ENTRY_HASH", "HASHES_SIZE", "MARK", "dead_letter", "is_marked", "origins"]
 
@@ -40,7 +39,7 @@ _MOST: Final = 64
 _ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
 
 
-def is_marked(frame: Frame) -> bool:
+def is_marked(frame: ObservedFrame) -> bool:
     """Return whether a SEND can contain dead letters, without decoding it."""
     data, parts = frame.data, frame.parts
     start, end = parts.metadata_start, parts.metadata_end

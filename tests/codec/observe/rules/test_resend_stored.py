@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.mark.parametrize(("end", "culprit"), [("broker", "broker"), 
+@pytest.mark.parametrize(("end", "culprit"), [("broker", "broker"),
     ("fin_broker", "broker"), ("reset_client", "network"), ("keep_alive", "network"), ("fin_client", "network"),
 ])  # fmt: skip
 def test_twice(evaluate, producer, counted, end, culprit):
