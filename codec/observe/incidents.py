@@ -127,7 +127,7 @@ def _extents(finding: Finding) -> Iterator[tuple[str, Any]]:
     subject = finding.subject
     if "transaction" in subject and "topic" not in subject:
         yield "transaction", subject["transaction"]
-    kind = next((name for name in ("topic", "stream", "server") if name in subject), "server")
+    kind = next((name for name in ("stream", "topic", "server") if name in subject), "server")
     yield kind, subject.get(kind)
 
 

@@ -99,6 +99,11 @@ class Layout(NamedTuple):
         """The other segments, by id."""
         return sorted(one for one in self.segments.values() if not one.active)
 
+    @property
+    def classic(self) -> bool:
+        """Whether a classic topic was looked up as a scalable topic: its partitions are the active segments."""
+        return any(one.active and one.legacy_topic for one in self.segments.values())
+
 
 class Change(NamedTuple):
     """A change of a layout."""

@@ -90,8 +90,8 @@ _METHODS: Final[dict[type, tuple[str, ...]]] = {
     ProducerTracker: ("_close", "_send", "_send_error"),
     Receipts: ("error", "receipt"),
     ScalableTopicTracker: (
-        "_assignment_update", "_close", "_lookup", "_response", "_subscribe", "_subscribe_response", "_unsubscribe",
-        "_update",
+        "_assignment_update", "_close", "_lookup", "_metadata", "_response", "_subscribe", "_subscribe_response",
+        "_unsubscribe", "_update",
     ),
     SubscriptionTracker: (
         "_ack", "_close_producer", "_flow", "_message", "_on_producer", "_producer", "_redeliver", "_send",

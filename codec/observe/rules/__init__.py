@@ -28,8 +28,9 @@ _ORDER: Final = (
     "schema-refused", "schema-refused-consumer", "transaction-open",
     # scalable topics
     "segment-unattended", "segment-not-released", "parent-not-drained", "stale-layout", "layout-swings",
-    "no-controller", "skewed-segments", "scalable-name-as-topic", "classic-topic-in-transaction",
-    "entry-in-two-buckets", "key-in-wrong-segment", "stored-in-two-segments",
+    "no-controller", "skewed-segments", "key-order-across-segments", "scalable-name-as-topic",
+    "scalable-name-refused", "classic-topic-in-transaction", "entry-in-two-buckets", "key-in-wrong-segment",
+    "stored-in-two-segments",
     # connections, hosts, exchanges, the capture
     "first-bytes", "auth-refused", "auth-expired", "broker-unavailable", "reconnect-loop", "keep-alive-missed",
     "consumer-reconnect-loop", "producer-reconnect-loop", "request-refused", "slow-answers", "answers-missing",

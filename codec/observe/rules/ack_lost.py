@@ -11,7 +11,9 @@ the broker responds to each ACK. There are four cases:
   lost the acknowledgement because the cursor was not stored yet or had more gaps than
   `managedLedgerMaxUnackedRangesToPersist`.
 - *not delivered*: TCP retransmitted the ACKs, and the broker's host never acknowledged them.
-- *the name of an error*: the broker refused the ACK, for example because of a transaction conflict.
+- *the name of an error*: the broker refused the ACK, for example because of a transaction conflict. Brokers since 5.0
+  also refuse a cumulative ACK behind the mark-delete position, which has no effect (a note), and an ACK of an entry
+  that the topic does not contain.
 
 ## On the wire
 
@@ -61,6 +63,22 @@ _REFUSED: Final = Cause(
     ("a transaction that the broker had already ended",),
     "The error message, and the broker's log at that time.",
 )
+_BEHIND: Final = Cause(
+    "client", "likely", ("an application that acknowledges an old id",), "The id in the ACK, and the ACKs before it."
+)
+_BEYOND: Final = Cause(
+    "application", "likely", ("a client library that sends a wrong id",), "The id in the ACK, and the topic's last id."
+)
+_REFUSALS: Final = {
+    "already mark-deleted position": (
+        "note", _BEHIND, "Nothing: an earlier cumulative acknowledgement contains the messages.",
+    ),
+    "Invalid mark deleted position": (
+        "warning", _BEYOND, "The topic has no entry with this id: acknowledge the ids of messages that it delivered.",
+    ),
+}  # fmt: skip
+"""Severity, cause and advice by a part of the message of an UnknownError, which brokers since 5.0 send."""
+
 _IN_GAP: Final = Cause(
     "capture",
     "possible",
@@ -114,18 +132,26 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield from _not_delivered(consumer, moment)
     subject = consumer_subject(consumer)
     for error, seen in consumer.acks_failed.items():
+        severity, cause, advice = next(
+            (known for part, known in _REFUSALS.items() if part in seen.sample),
+            (
+                "warning",
+                _REFUSED,
+                "The error names the reason; in a transaction, TransactionConflict means that another transaction "
+                "acknowledged the messages.",
+            ),
+        )
         yield Finding(
-            "warning",
+            severity,
             "certain",
-            _REFUSED,
+            cause,
             subject,
             f"The broker refused {count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} with {error}: "
             f"{error_message(seen.sample)}",
             seen.first_ns,
             seen.frames,
             "A later ACK of the same messages without an error would disprove the finding.",
-            "The error names the reason; in a transaction, TransactionConflict means that another transaction "
-            "acknowledged the messages.",
+            advice,
             error,
             count=seen.count,
         )

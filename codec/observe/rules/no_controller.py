@@ -44,8 +44,7 @@ _DURATION: Final = Threshold("no-controller.duration", 60_000_000_000, "minimum 
 def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if no layout has named a controller for longer than the limit."""
     layout = topic.layout
-    classic = layout is None or any(one.legacy_topic for one in layout.active)
-    if classic or topic.controller or topic.first_ns < 0 or topic.consumers:
+    if layout is None or layout.classic or topic.controller or topic.first_ns < 0 or topic.consumers:
         return
     ended = [one.ended_ns for one in topic.sessions]
     until_ns = moment.now_ns if -1 in ended else max(ended)

@@ -16,7 +16,7 @@ from pcli.codec.observe.rules.finding_text import (
     times,
 )
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
-from pcli.codec.observe.rules.segment_text import is_controlled, sealed_segment
+from pcli.codec.observe.rules.segment_text import is_classic_client, is_controlled, sealed_segment
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
@@ -47,6 +47,14 @@ _NO_CONSUMER: Final = Cause(
     "The SUBSCRIBE and its response, and a CLOSE_CONSUMER, before the request.",
 )
 """The cause if the broker does not know the consumer: usually the client did not wait for the response to SUBSCRIBE."""
+
+_MIGRATED: Final = Cause(
+    "application",
+    "likely",
+    ("a V5 client that has the layout on another connection",),
+    "The version of the client, and who migrated the topic to a scalable topic.",
+)
+"""The cause if a topic was migrated to a scalable topic while a classic client had a producer."""
 
 _APPLICATION: Final = Cause(
     "application",
@@ -173,7 +181,8 @@ The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The 
 - *ProducerBlockedQuotaExceededError*, *ProducerBlockedQuotaExceededException*: the backlog quota is exceeded, because
   the consumers of a subscription do not acknowledge messages.
 - *TopicTerminatedError*: the topic was terminated permanently. If the topic is a segment of a scalable topic
-  (``segment://``), the segment was split or merged, and the client continues with the new segments: a note.
+  (``segment://``), the segment was split or merged, and the client continues with the new segments: a note. If a
+  classic topic was migrated to a scalable topic, classic clients cannot continue.
 - *NotAllowedError*: the message exceeds the topic's limit, a policy forbids the operation, or transactions are not
   enabled.
 - *PersistenceError*, *ServiceNotReady*: the broker's storage has a problem, or the topic is being moved; clients retry.
@@ -213,7 +222,10 @@ def _producer_refused(producer: ProducerRecord, moment: Moment) -> Iterator[Find
             cause, advice = cause_of_error(error), _advice(error, seen.sample)
             terminated = error == "TopicTerminatedError" and producer.topic.startswith("segment://")
             sealed = producer.hashed and "TopicTerminatedError" in errors  # a segment whose name is not in the capture
-            if terminated or (error in _SEALED and (sealed or sealed_segment(producer, seen.first_ns))):
+            closed = terminated or (error in _SEALED and (sealed or sealed_segment(producer, seen.first_ns)))
+            if closed and is_classic_client(producer):
+                resolved, cause, advice = "", _MIGRATED, "Use the V5 API of a client 5.0 or newer for this topic."
+            elif closed:
                 resolved = "The segment was split or merged, and the client continues with the new segments."
                 if moved.count:
                     what_again = f"sent {count_of(moved.count, 'message')} without a receipt again"

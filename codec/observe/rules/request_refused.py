@@ -15,8 +15,8 @@ library tries again. The most frequent errors are:
   coordinator is not loaded.
 
 A request for partition metadata without auto-creation checks whether a topic exists, and TopicNotFound is a regular
-response. Missing permissions and refused schemas have separate rules: auth-refused, schema-refused and
-schema-refused-consumer.
+response. Missing permissions, refused schemas and the names of scalable topics have separate rules: auth-refused,
+schema-refused, schema-refused-consumer and scalable-name-refused.
 
 ## On the wire
 
@@ -56,7 +56,7 @@ _NAMED = 3
     facts=("refused", "accepted_later"),
     title="a lookup or another request to which the broker responded with an error",
     issue="apache/pulsar#4718",
-    because_of=("broker-unavailable",),
+    because_of=("scalable-name-refused", "broker-unavailable"),
     effect=("request was refused", "requests were refused"),
 )
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from pcli.codec.scalable.segment_name import name_on_segment
 __all__ = [
     "about_controlled",
     "backlog_on",
+    "is_classic_client",
     "is_controlled",
     "is_handed_over",
     "sealed_segment",
@@ -101,6 +102,14 @@ def is_handed_over(subscription: SubscriptionRecord) -> bool:
         )
         for one in segment.topic.hand_overs
     )
+
+
+def is_classic_client(producer: ProducerRecord) -> bool:
+    """Return whether the topic of a producer was migrated, and its client does not read the layout that replaced it."""
+    segment = producer.topic_record.segment if producer.topic_record is not None else None
+    if segment is None or segment.segment is None or not segment.segment.legacy_topic or producer.session is None:
+        return False
+    return producer.session.stream not in {one.stream for one in segment.topic.sessions}
 
 
 def sealed_segment(producer: ProducerRecord, time_ns: int) -> SegmentRecord | None:

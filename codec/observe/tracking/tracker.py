@@ -150,9 +150,10 @@ class Tracker:
 _OF_SEGMENTS: Final = frozenset(
     number
     for number, row in COMMANDS.items()
-    if row.feature == "supports_scalable_topics" or row.name in ("PRODUCER", "SUBSCRIBE", "SUCCESS", "ERROR")
+    if row.feature == "supports_scalable_topics"
+    or row.name in ("PRODUCER", "SUBSCRIBE", "SUCCESS", "ERROR", "PARTITIONED_METADATA_RESPONSE")
 )
-"""The commands of scalable topics, and those that show a topic's name or end a hand-over."""
+"""The commands of scalable topics, and those that show a topic's name, end a hand-over or refuse a classic client."""
 
 
 class EventSink(Protocol):

@@ -87,10 +87,13 @@ def groups_of(
 
 
 def rows_by_tie(ties: Iterable[pa.RecordBatch]) -> TieRows:
-    """Group rows of TIES by kind."""
+    """Group rows of TIES by kind. Rows ``metadata`` become rows ``topic`` if the name is that of a scalable topic."""
     rows: TieRows = {}
     for row in (row for batch in ties for row in batch.to_pylist()):
         rows.setdefault(row["tie"], []).append(row)
+    topics = rows.get("topic", [])
+    names = {row["text"] for row in topics}
+    topics += [row | {"tie": "topic"} for row in rows.pop("metadata", ()) if row["text"] in names]
     return rows
 
 

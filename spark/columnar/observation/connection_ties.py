@@ -5,7 +5,8 @@ Rules of this file
    recording is known, `connection_groups` determines which of these values matter. This module only records the values;
    for frequent frames, it records them once for each window.
 2. Only values that join records in pcli.codec.observe.tracking are ties: a topic in SUBSCRIBE or PRODUCER is a tie; a
-   topic in LOOKUP is not. The segments of a scalable topic are tied by the name of the scalable topic.
+   topic in LOOKUP is not. The segments of a scalable topic are tied by the name of the scalable topic. A topic in
+   PARTITIONED_METADATA is a tie (``metadata``) only if it is the name of a scalable topic.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ TIES: Final = pa.schema(
         column("place", LONG, "number of the frame, or of the first frame if equal ties are merged"),
         column("stream", LONG, "tcp.stream"),
         column(
-            "tie", TEXT, "topic, transaction, ledger, sender, PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CONNECT, CONNECTED"
+            "tie",
+            TEXT,
+            "topic, metadata, transaction, ledger, sender, PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CONNECT, CONNECTED",
         ),
         column("side", TEXT, "producer or consumer, the kind of the owner; empty if none"),
         column("owner", LONG, "producer_id or consumer_id; -1 if none"),
@@ -128,7 +131,10 @@ _SIDES: Final = {
 }
 """Commands that concern a producer or a consumer."""
 
-_CONTROL: Final = np.array(sorted({*_TOPICS, *TRANSACTIONS, *_TEXTS}), np.int64)
+_METADATA: Final = BY_NAME["PARTITIONED_METADATA"].number
+_METADATA_TOPIC: Final = _names(_METADATA, "topic")[0]
+
+_CONTROL: Final = np.array(sorted({*_TOPICS, *TRANSACTIONS, *_TEXTS, _METADATA}), np.int64)
 
 
 def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
@@ -142,6 +148,10 @@ def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
                 yield _row(place, stream, "topic", *whose, full)
                 if full.startswith("segment://") and scalable_topic(full):
                     yield _row(place, stream, "topic", *whose, scalable_topic(full))
+        if type_ == _METADATA:
+            name = full_name(str(values.get(_METADATA_TOPIC, "")))
+            if name.startswith("persistent://"):
+                yield _row(place, stream, "metadata", text=f"topic://{name.removeprefix('persistent://')}")
         if type_ in TRANSACTIONS:
             most, least = (values.get(name, 0) for name in TRANSACTIONS[type_])
             yield _row(place, stream, "transaction", text=_txn(most, least))

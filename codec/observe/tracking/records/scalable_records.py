@@ -6,8 +6,9 @@ Times are nanoseconds since 1970, -1 if unknown. Frames are ``pulsar.number``, 0
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.scalable.layout import Change, Layout, Segment
 from pcli.codec.scalable.segment_name import SegmentName
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
 __all__ = [
+    "MAX_KEYS",
+    "MAX_SESSIONS",
     "Assignment",
     "ControlledConsumerRecord",
     "HandOver",
@@ -25,6 +28,12 @@ __all__ = [
     "SegmentRecord",
     "UnattendedSegment",
 ]
+
+MAX_SESSIONS: Final = 1_000
+"""Maximum number of sessions of a topic, and of connections of classic clients that it refused."""
+
+MAX_KEYS: Final = 20_000
+"""Maximum number of keys of a topic whose order across segments is checked."""
 
 
 @dataclass(slots=True)
@@ -209,6 +218,15 @@ class ScalableTopicRecord:
     """The last MAX_HAND_OVERS hand-overs."""
     unattended: list[UnattendedSegment] = field(default_factory=list)
     """The last MAX_HAND_OVERS periods in which a segment has no consumer."""
+    refused: BoundedDict[int, Occurrences] = field(default_factory=lambda: BoundedDict(MAX_SESSIONS))
+    """Requests of classic clients that the broker refused because the name is that of a scalable topic, by connection;
+    the frames are those of the request and the response."""
+    newest_of_key: BoundedDict[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: BoundedDict(MAX_KEYS))
+    """The newest segment, apart from those without parents, of which a subscription has received a key, and the frame
+    of the MESSAGE, by subscription and key."""
+    overtaken: dict[str, Occurrences] = field(default_factory=dict)
+    """Messages that a subscription received after messages with the same key of a descendant of their segment. The
+    frames are the two MESSAGEs; the sample is the key."""
     controller: str = ""
     """URL of the controller's broker in the latest layout."""
     updates: int = 0

@@ -14,7 +14,10 @@ Rules of this file
    assign other segments to it in that time. The capture does not contain such assignments. A segment is unattended if
    a consumer was lost, no registered consumer has the segment or one of its ancestors, and a known consumer had the
    segment or its parents before. The grace period is over when an assignment leaves no segment unattended.
-6. Memory is bounded by the constants below; the oldest objects are dropped first.
+6. A broker refuses the partition metadata of ``persistent://tenant/namespace/name`` with TopicNotFound if ``name`` is a
+   scalable topic: clients before 5.0 cannot use it. If the capture contains its layout only later, the segments show
+   when it was created.
+7. Memory is bounded by the constants below; the oldest objects are dropped first.
 
 Source: traffic of a broker and a client 5.0.1.
 """
@@ -28,7 +31,9 @@ from typing import Any, Final, TypeVar
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Consumer, Facts, LayoutUpdate
 from pcli.codec.observe.tracking.records.connection_records import LOST, MAX_CONNECTIONS
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.scalable_records import (
+    MAX_SESSIONS,
     Assignment,
     ControlledConsumerRecord,
     HandOver,
@@ -45,7 +50,7 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MAX_ASSIGNMENTS", "MAX_CHANGES", "MAX_CONSUMERS", "MAX_HAND_OVERS", "MAX_SESSIONS", "ScalableTopicTracker"]
+__all__ = ["MAX_ASSIGNMENTS", "MAX_CHANGES", "MAX_CONSUMERS", "MAX_HAND_OVERS", "ScalableTopicTracker"]
 
 MAX_TOPICS: Final = 10_000
 """Maximum number of scalable topics."""
@@ -57,7 +62,6 @@ MAX_OPEN: Final = 50_000
 """Maximum number of open sessions, of registered consumers, and of assigned segments."""
 
 MAX_CHANGES: Final = 1_000
-MAX_SESSIONS: Final = 1_000
 MAX_CONSUMERS: Final = 1_000
 MAX_HAND_OVERS: Final = 1_000
 MAX_ASSIGNMENTS: Final = 64
@@ -86,6 +90,8 @@ class ScalableTopicTracker:
         self._owners: BoundedDict[tuple[str, str, int], dict[str, bool]] = BoundedDict(MAX_OPEN)
         """Names of the consumers that have a segment, and whether they share its entry buckets, by topic, subscription
         and segment."""
+        self._not_found: BoundedDict[str, BoundedDict[int, Occurrences]] = BoundedDict(MAX_TOPICS)
+        """Refused requests about topics of which there is no layout, by the name of a scalable topic and connection."""
         steps: dict[str, Callable[[Facts], None]] = {
             "SCALABLE_TOPIC_LOOKUP": self._lookup,
             "SCALABLE_TOPIC_UPDATE": self._update,
@@ -94,6 +100,7 @@ class ScalableTopicTracker:
             "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE": self._subscribe_response,
             "SCALABLE_TOPIC_ASSIGNMENT_UPDATE": self._assignment_update,
             "SCALABLE_TOPIC_UNSUBSCRIBE": self._unsubscribe,
+            "PARTITIONED_METADATA_RESPONSE": self._metadata,
             "SUCCESS": self._response,
             "ERROR": self._response,
         }
@@ -187,6 +194,10 @@ class ScalableTopicTracker:
         topic.layout, topic.controller = after, after.controller
         if before is not None and before.segments == after.segments:
             return
+        if not after.classic and topic.name in self._not_found:
+            created_ns = min((one.created_ms for one in after.segments.values()), default=0) * 1_000_000
+            refused = self._not_found.pop(topic.name)
+            topic.refused.update((stream, seen) for stream, seen in refused.items() if seen.first_ns >= created_ns)
         for change in changes(before, after):
             _append(topic.changes, LayoutChange(change, time_ns, frame), MAX_CHANGES)
         for one in islice(after.segments.values(), MAX_SEGMENTS):
@@ -203,6 +214,23 @@ class ScalableTopicTracker:
         _, session = self._sessions.pop((facts.frame.stream.number, close.session_id), (None, None))
         if session is not None:
             session.ended_ns = facts.frame.time_ns
+
+    def _metadata(self, facts: Facts) -> None:
+        """Process the response to a request of a classic client (rule 6)."""
+        request, (error, _) = facts.request, facts.error
+        name = full_name(str(request.topic)) if request is not None else ""
+        if request is None or error != "TopicNotFound" or not name.startswith(_CLASSIC):
+            return
+        name, stream = f"topic://{name.removeprefix(_CLASSIC)}", facts.frame.stream.number
+        topic = self.topics.get(name)
+        if topic is not None and topic.layout is not None and not topic.layout.classic:
+            refused = topic.refused
+        else:
+            refused = self._not_found.get(name) or BoundedDict(MAX_SESSIONS)
+            self._not_found[name] = refused
+        seen = refused.get(stream) or Occurrences()
+        refused[stream] = seen
+        seen.add(facts.frame.time_ns, request.number, facts.frame.number)
 
     # -- registrations and assignments
 
@@ -329,6 +357,7 @@ class ScalableTopicTracker:
 
 
 _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
+_CLASSIC: Final = "persistent://"
 
 
 _GRACE_ENDS: Final = LOST | {"fin_client", "reset_client", "silence"}

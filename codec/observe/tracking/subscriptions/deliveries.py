@@ -43,6 +43,7 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import (
     release,
     take_back,
 )
+from pcli.codec.observe.tracking.subscriptions.segment_order import check_order
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.observe.tracking.subscriptions.transaction_end import end_by_delivery
@@ -238,6 +239,8 @@ def _add_pending(
         subscription.record.unacked += messages
         if lifecycle.key and subscription.record.type == "Key_Shared":
             _add_to_key(subscription, at, lifecycle, delivery, facts, first=first)
+    if first and lifecycle.key and subscription.topic.record.segment is not None:
+        check_order(subscription, subscription.topic.record.segment, at, lifecycle.key, delivery)
     _advance_read_position(subscription, at, delivery)
 
 

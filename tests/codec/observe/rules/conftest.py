@@ -258,11 +258,11 @@ class ControlledTopic:
     def assign(self, *numbers, stream):
         self.broker(pb.CommandScalableTopicAssignmentUpdate(consumer_id=0, assignment=self.assignment(numbers)), stream)
 
-    def subscribe(self, name, number, *, stream, busy=False):
+    def subscribe(self, name, number, *, stream, busy=False, kind=pb.CommandSubscribe.Exclusive):
         request = next(self.requests)
         self.client(
             pb.CommandSubscribe(
-                topic=self.name(number), subscription="st", subType=pb.CommandSubscribe.Exclusive,
+                topic=self.name(number), subscription="st", subType=kind,
                 consumer_id=number + 1, request_id=request, consumer_name=f"{name}-seg-{number}",
                 initialPosition=pb.CommandSubscribe.Earliest,
             ),
@@ -292,12 +292,13 @@ class ControlledTopic:
             place = pb.MessageIdData(ledgerId=100 + number, entryId=sequence)
             self.broker(pb.CommandSendReceipt(producer_id=number, sequence_id=sequence, message_id=place), stream)
 
-    def deliver(self, number, entries, *, stream):
-        for entry in range(entries):
-            metadata = pb.MessageMetadata(producer_name=f"p-{number}", sequence_id=entry, publish_time=1)
+    def deliver(self, number, entries, *, stream, first=0, redeliveries=0, **fields):
+        for entry in range(first, first + entries):
+            metadata = pb.MessageMetadata(producer_name=f"p-{number}", sequence_id=entry, publish_time=1, **fields)
             message = pb.CommandMessage(
-                consumer_id=number + 1, message_id=pb.MessageIdData(ledgerId=100 + number, entryId=entry)
-            )
+                consumer_id=number + 1, message_id=pb.MessageIdData(ledgerId=100 + number, entryId=entry),
+                redelivery_count=redeliveries,
+            )  # fmt: skip
             self.diagnosis.see(self.conversation.broker(message, push_entry(metadata, b"hello"), stream))
 
     def found(self):

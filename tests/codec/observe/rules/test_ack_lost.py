@@ -47,5 +47,24 @@ def test_the_broker_refuses_an_ack(evaluate, consumer, counted):
     assert "pending by another\\x1b[0m" in found.what
 
 
+@pytest.mark.parametrize(
+    ("message", "severity", "culprit"),
+    [
+        (
+            "Mark deleting an already mark-deleted position. Current mark-delete: 25:2 -- attempted: 25:1",
+            "note",
+            "client",
+        ),
+        ("Invalid mark deleted position", "warning", "application"),
+    ],
+)
+def test_a_broker_5_refuses_an_ack_behind_the_cursor_or_beyond_the_end(
+    evaluate, consumer, counted, message, severity, culprit
+):
+    refused = {"UnknownError": counted(1, 12, 13, sample=message)}
+    [found] = evaluate("ack-lost", consumer(acks_failed=refused))
+    assert (found.severity, found.culprit) == (severity, culprit)
+
+
 def test_no_finding(evaluate, consumer):
     assert evaluate("ack-lost", consumer()) == []

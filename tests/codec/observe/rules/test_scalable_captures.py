@@ -50,6 +50,16 @@ def test_dead_letters_of_a_scalable_topic(captures_5):
     assert sum(one.count for one in found) == 2
 
 
+def test_a_split_with_a_queue_consumer_and_a_classic_client(small_captures):
+    """The log of the queue consumer has ten messages of the sealed segment after newer ones with their keys."""
+    found = {one.rule: one for one in diagnosed(small_captures / "java5" / "split.pcap")}
+    order, refused = found["key-order-across-segments"], found["scalable-name-refused"]
+    assert (order.severity, order.certainty, order.count) == ("note", "certain", 10)
+    assert (refused.severity, refused.cause_certainty, refused.count) == ("error", "certain", 1)
+    above_notes = {rule for rule, one in found.items() if one.severity != "note"}
+    assert above_notes == {"scalable-name-refused", "request-refused"}
+
+
 CAPTURES = [
     "auto-rebucket", "checkpoint-consumer", "consumers-join-leave-crash", "consumers-share-segment", "healthy",
     "migrate", "namespace-consumers", "queue-dlq", "split-merge-under-load", "transaction-across-segments",
