@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scenarios.connections import Broker
@@ -64,13 +66,15 @@ def test_the_diagnosis_agrees_with_the_expectation(seed, results):
     assert outcomes
 
 
-def outcomes(problems: list[Problem], findings: list[Found], features: tuple[str, ...] = ()) -> list[str]:
+def outcomes(
+    problems: list[Problem], findings: list[Found], features: tuple[str, ...] = (), log: tuple[dict[str, Any], ...] = ()
+) -> list[str]:
     """Return the kinds of the outcomes for a track with these features."""
     track = Track("a", "public/a", None, features=set(features))
     for problem in problems:
         track.expect(problem)
     plan = Plan(0, [], [track], (), own_broker=False, ends_open=False)
-    return [one.kind for one in check(plan, Ran(Path(), 0, Log([])), Analysis(findings, [], []))]
+    return [one.kind for one in check(plan, Ran(Path(), 0, Log(log)), Analysis(findings, [], []))]
 
 
 def found(rule: str, severity: str = "warning", culprit: str = "application", text: str = "7 messages") -> Found:
@@ -91,6 +95,18 @@ def test_unexpected_findings():
     assert outcomes([], [found("slow-answers", "warning")]) == ["false"]
     assert outcomes([], [found("redelivered-after-nack", "note")]) == ["false"]  # nothing was rejected
     assert outcomes([], [found("redelivered-after-nack", "note")], ("nack",)) == []
+
+
+def test_findings_that_the_logs_show():
+    twice = replace(found("resend-stored"), count=1)
+    message = {"type": "received", "consumer": "a-c", "producer": "a-p", "n": 3}
+    again = ({**message, "t": 1, "message_id": "7:1:0:-1"}, {**message, "t": 2, "message_id": "8:0:1:-1"})
+    assert outcomes([], [twice], ("cut",), again) == ["right"]
+    assert outcomes([], [twice], ("cut",), again[:1]) == ["false"]
+    slow = Found("dispatcher-silent", "warning", "broker", "certain", "likely", "", twice.subject, "7 messages")
+    stored = {"t": 0, "type": "produced", "producer": "a-p", "n": 3, "message_id": "0:1:0:-1"}
+    assert outcomes([], [slow], (), (stored, {**again[0], "t": 6})) == ["right"]
+    assert outcomes([], [slow], (), (stored, again[0])) == ["false"]
 
 
 def traced(acked: bool, deliveries: int = 1) -> list[str]:
