@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scenarios.diagnosis.plan import Problem, Track
-from scenarios.diagnosis.recipes.v5_clients import KEYS, Sender, listen, recipe
+from scenarios.diagnosis.recipes.v5_clients import KEYS, Sender, listen, recipe, subscribe
 
 
 @recipe(quick=False)
@@ -58,7 +58,27 @@ def skewed_keys(track: Track) -> None:
         track.expect(Problem("skewed-segments", {"topic": topic}, "application"))
 
 
-@recipe("request-refused", "producer-refused", "subscribe-refused")
+@recipe("key-order-across-segments", quick=False)
+def split_of_a_backlog(track: Track) -> None:
+    """A queue consumer that consumes after a split what was sent before. Near miss: it consumes before the split."""
+    topic = track.scalable(segments=1)
+    subscribe(track, topic, "q1", "queue", queue=track.draw(3, 8))
+    if track.near:
+        track.do("q1", "consume", consumer="q1")
+    sender = Sender(track, topic, batch=track.pick(0, 5))
+    sender.send(60)
+    track.sleep(1)
+    track.rest("POST", topic, "split/0")
+    track.sleep(1)
+    sender.send(60)
+    if not track.near:
+        track.expect(Problem("key-order-across-segments", {"topic": topic, "subscription": "qu"}, "application"))
+        track.do("q1", "consume", consumer="q1")
+    track.sleep(2)
+    track.stats(topic)
+
+
+@recipe("scalable-name-refused", "request-refused")
 def classic_client(track: Track) -> None:
     """A client that does not know scalable topics opens the name of one. Near miss: a classic topic."""
     topic = track.scalable("orders")
@@ -74,6 +94,7 @@ def classic_client(track: Track) -> None:
         options = {"subscription": "work", "type": "Shared"}
         track.do("old", "subscribe", consumer="old", topic=which, fails=not track.near, **options)
     if not track.near:
+        track.expect(Problem("scalable-name-refused", {"topic": topic}, "application", certain=True))
         track.expect(Problem("request-refused", {"request": "PARTITIONED_METADATA"}, "application"))
     track.sleep(1)
     track.stats(topic)
