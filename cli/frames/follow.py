@@ -1,4 +1,4 @@
-"""`pcli follow`: shows the frames of one connection, consumer, producer, message or request."""
+"""`pcli follow`: shows the frames of one connection, consumer, producer, message, request or scalable topic."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ def follow(
     request: Annotated[
         int | None, option("--request ID", "Follow a request and its response; use with --stream.")
     ] = None,
+    topic: Annotated[
+        str,
+        option("--topic TOPIC", "Follow a scalable topic: changes of its layout, assignments, clients of segments."),
+    ] = "",
     output: Annotated[
         _Format, option("-T --format", "text: one line per frame; mermaid: a sequence diagram.")
     ] = "text",
@@ -42,9 +46,11 @@ def follow(
     system: System = False,
     no_color: NoColor = False,
 ) -> None:
-    """Show the frames of one connection, consumer, producer, message or request.
+    """Show the frames of one connection, consumer, producer, message, request or scalable topic.
 
     pcli follow -r capture.pcap --consumer worker-0
+
+    pcli follow -r capture.pcap --topic topic://public/default/orders
 
     pcli follow -r capture.pcap --message-id 7:0 -T mermaid
     """
@@ -54,13 +60,20 @@ def follow(
     from pcli.cli.frames.frame_lines import text_writer
     from pcli.codec.observe.output.sequence_diagram import mermaid_lines
 
-    chosen = [stream is not None and request is None, bool(consumer), bool(producer), bool(message_id)]
+    chosen = [stream is not None and request is None, bool(consumer), bool(producer), bool(message_id), bool(topic)]
     if sum([*chosen, request is not None]) != 1:
-        fail("choose what to follow: --stream, --consumer, --producer, --message-id, or --request (with --stream)")
+        ways = "--stream, --consumer, --producer, --message-id, --topic, or --request (with --stream)"
+        fail(f"choose what to follow: {ways}")
     files = captures.names
     reading = CaptureReading(files=files, options=read_as.options(), system=system, rewindable=bool(message_id))
     found = _conversation(
-        reading, stream=stream, consumer=consumer, producer=producer, message_id=message_id, request=request
+        reading,
+        stream=stream,
+        consumer=consumer,
+        producer=producer,
+        message_id=message_id,
+        request=request,
+        topic=topic,
     )
     count = 0
     streams: set[int] = set()
@@ -92,6 +105,7 @@ def _conversation(
     producer: str = "",
     message_id: str = "",
     request: int | None = None,
+    topic: str = "",
 ) -> Iterator[Facts]:
     """Yield the facts of the frames that belong together.
 
@@ -111,6 +125,8 @@ def _conversation(
         belongs = follow.of_consumer(consumer)
     elif producer:
         belongs = follow.of_producer(producer)
+    elif topic:
+        belongs = follow.of_scalable_topic(topic)
     else:
         assert request is not None
         belongs = follow.of_request(request)

@@ -23,12 +23,9 @@ _MOST: Final = 20
 
 def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> list[_Row]:
     from pcli.codec.observe.tracking.statistics.segment_statistics import segment_figures
-    from pcli.codec.scalable.segment_name import scalable_topic
-    from pcli.codec.wire.topic_name import full_name
+    from pcli.codec.scalable.segment_name import selected_topic
 
-    # a scalable topic can be selected by its name, by the name of a segment, and without a domain
-    full = full_name(name)
-    wanted = scalable_topic(full) or full.replace("persistent://", "topic://", 1)
+    wanted = selected_topic(name)
     topics = state.tracker.scalable_topics.topics.values()
     rows = segment_figures(state.tracker.subscriptions, topics, until_ns)
     return [row for row in rows if wanted in ("", row["topic"])]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pcli.cli.diagnosis.broker_query import BrokerReport
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe.rules import Finding
+    from pcli.codec.scalable.layout import Layout
 
 __all__ = ["CaptureSource"]
 
@@ -91,6 +92,7 @@ class CaptureSource:
         from pcli.cli.diagnosis.finding_output import WIDTH
         from pcli.codec.observe.diagnosis import by_weight
         from pcli.codec.observe.tracking.statistics.broker_statistics import figures
+        from pcli.codec.observe.tracking.statistics.scalable_sums import sum_figures
 
         if self._whole:
             self._thread.join()
@@ -101,7 +103,12 @@ class CaptureSource:
         with self._lock:
             now_ns = self._clock()
             found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
-            topics = figures(self._diagnosis.subscriptions, now_ns)
+            segments = figures(self._diagnosis.subscriptions, now_ns)
+            records = self._diagnosis.subscriptions.lifecycles.topics
+            topics = sum_figures(segments, lambda name: records[name].record)
+            for name, one in self._diagnosis.scalable_topics.topics.items():
+                if name in topics and one.layout is not None:
+                    topics[name] |= _layout_figures(one.layout)
         self._found |= {one.identity: one for one in found}
         findings = sorted(self._found.values(), key=by_weight)
         if self._api is not None and time.monotonic() - self._compared >= COMPARE_S:
@@ -111,7 +118,7 @@ class CaptureSource:
             self._compared = time.monotonic()
         label = self._packets.label if self._packets is not None else str
         lines = [*report_lines(self._report, WIDTH), self._report.failure if self._report is not None else ""]
-        return Snapshot(now_ns, topics, findings, self._note(now_ns), list(filter(None, lines)), label)
+        return Snapshot(now_ns, topics, findings, self._note(now_ns), list(filter(None, lines)), label, segments)
 
     def close(self) -> Exit:
         """Stop reading and return the exit code."""
@@ -183,3 +190,12 @@ class CaptureSource:
     def _take_end(self, end: StreamEnd) -> None:
         with self._lock:
             self._diagnosis.ended(end)
+
+
+def _layout_figures(layout: Layout) -> dict[str, Any]:
+    return {
+        "epoch": layout.epoch,
+        "activeSegments": len(layout.active),
+        "sealedSegments": len(layout.sealed),
+        "controllerBroker": layout.controller or None,
+    }

@@ -19,7 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Input, Static
 
 from pcli.cli.common.text_sheet import TextSheet
-from pcli.cli.top.rows import COLUMNS, SORTS, Path, Row, Snapshot, cells, make_rows, ordered, statistics_of
+from pcli.cli.top.rows import COLUMNS, SORTS, Path, Row, Snapshot, cells, concerns, make_rows, ordered, statistics_of
 from pcli.codec.observe.text_format import printable
 
 __all__ = ["MAX_ROWS", "TopPage"]
@@ -43,6 +43,7 @@ _KEYS: Final = (
     ("↑ ↓ PgUp PgDn", "move in the table"),
     ("Enter", "show all statistics and findings of a row"),
     *((key, f"sort by {what}") for key, what in SORTS.items()),
+    ("s", "show the segments of scalable topics, or their sums"),
     ("/", "filter by name; Enter keeps the filter, Escape clears it"),
     ("Space", "pause or resume"),
     ("?", "show this help"),
@@ -78,13 +79,19 @@ class TopPage(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c", "quit", "quit"),
         Binding("space", "pause", "pause"),
+        Binding("s", "segments", "segments"),
         Binding("slash", "filter", "filter"),
         Binding("question_mark", "help", "help"),
         *(Binding(key, f"sort('{key}')", what) for key, what in SORTS.items()),
     ]
 
-    def __init__(self, poll: Callable[[], Snapshot], interval: float, title: str, first: Snapshot) -> None:
-        """``first`` is the snapshot to show until the first poll. ``interval`` is in seconds."""
+    def __init__(
+        self, poll: Callable[[], Snapshot], interval: float, title: str, first: Snapshot, *, segments: bool = False
+    ) -> None:
+        """``first`` is the snapshot to show until the first poll. ``interval`` is in seconds.
+
+        If ``segments`` is set, the page shows the segments of scalable topics.
+        """
         super().__init__()
         self.paused = False
         self.sorted_by = "n"
@@ -93,8 +100,9 @@ class TopPage(App[None]):
         self._poll = poll
         self._interval = interval
         self._title = title
-        self._snapshot = first
-        self._topics = make_rows(first, None)
+        self._segments = segments
+        self._snapshot, self._before = first, Snapshot(0)
+        self._topics = make_rows(first, None, segments=segments)
         self._shown: dict[str, Row] = {}
         """The rows, by their keys in the table."""
         # These widgets are kept, because a query finds only widgets of the top screen, which may be a sheet.
@@ -130,10 +138,14 @@ class TopPage(App[None]):
 
     def show(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
-        before = self._snapshot if self._snapshot.time_ns else None
-        if before is None or snapshot.time_ns != before.time_ns:
-            self._topics = make_rows(snapshot, before)
+        if snapshot.time_ns != self._snapshot.time_ns:
+            self._before = self._snapshot
         self._snapshot = snapshot
+        self._make_rows()
+
+    def _make_rows(self) -> None:
+        before = self._before if self._before.time_ns else None
+        self._topics = make_rows(self._snapshot, before, segments=self._segments)
         self._draw()
 
     def _draw(self) -> None:
@@ -187,6 +199,11 @@ class TopPage(App[None]):
         """Pause or resume polling."""
         self.paused = not self.paused
         self._draw()
+
+    def action_segments(self) -> None:
+        """Show the segments of scalable topics, or their sums."""
+        self._segments = not self._segments
+        self._make_rows()
 
     def action_sort(self, key: str) -> None:
         """Sort by the column of the key."""
@@ -282,8 +299,7 @@ def _detail(row: Row, snapshot: Snapshot) -> Text:
     """Return all statistics and findings of a row."""
     lines = [Text(printable(" / ".join(row.path)), style="bold")]
     lines += [Text(f"{name:<34} {value}") for name, value in statistics_of(row)]
-    about = dict(zip(("topic", "subscription", "consumer"), row.path))
     for finding in snapshot.findings:
-        if all(finding.subject.get(name) == value for name, value in about.items()):
+        if concerns(finding, row):
             lines += [Text(), _finding_line(snapshot, finding), Text(printable(finding.advice))]
     return Text("\n").join(lines)

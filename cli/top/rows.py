@@ -7,6 +7,7 @@ Rules of this file
 3. If a topic lacks a value, its row shows the sum or the minimum of its subscriptions' values. The same applies to a
    subscription and its consumers. The worst consumer thus determines the order of topics. Rows are below their topic in
    every order.
+4. A scalable topic is one row with the sums of its segments; `segments` of a snapshot contains the segments instead.
 """
 
 from __future__ import annotations
@@ -17,8 +18,21 @@ from typing import Any, Final
 
 from pcli.codec.observe.rules.finding_text import frames_text
 from pcli.codec.observe.text_format import printable
+from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
 
-__all__ = ["COLUMNS", "SORTS", "Path", "Row", "Snapshot", "cells", "make_rows", "ordered", "record", "statistics_of"]
+__all__ = [
+    "COLUMNS",
+    "SORTS",
+    "Path",
+    "Row",
+    "Snapshot",
+    "cells",
+    "concerns",
+    "make_rows",
+    "ordered",
+    "record",
+    "statistics_of",
+]
 
 Stats = dict[str, Any]
 """A JSON object."""
@@ -60,7 +74,7 @@ class Snapshot:
     time_ns: int
     """Time of the last frame or of the response; 0 before the first one."""
     topics: Stats = field(default_factory=dict)
-    """TopicStats by the full name of the topic."""
+    """TopicStats by the full name of the topic; those of scalable topics are sums, with the counts of segments."""
     findings: list[Any] = field(default_factory=list)
     """Findings, with the most important first."""
     note: str = ""
@@ -69,6 +83,9 @@ class Snapshot:
     """Lines of the comparison with a broker, if requested."""
     label: Callable[[str], str] = str
     """A function that adds packet numbers to the frame numbers in a text, if requested."""
+
+    segments: Stats | None = None
+    """TopicStats with segments in place of scalable topics; None if there are none."""
 
     def finding_text(self, finding: Any) -> str:
         """Return the rule of a finding, its statement and its first frames."""
@@ -89,11 +106,19 @@ SORTS: Final[dict[str, str]] = {
 """Keys of the page, and the sort orders that they select."""
 
 
-def make_rows(now: Snapshot, before: Snapshot | None) -> list[Row]:
-    """Return the topics with their subscriptions and consumers. ``before`` is the previous snapshot, for rates."""
+def make_rows(now: Snapshot, before: Snapshot | None, *, segments: bool = False) -> list[Row]:
+    """Return the topics with their subscriptions and consumers. ``before`` is the previous snapshot, for rates.
+
+    If ``segments`` is set, each segment of a scalable topic is a row.
+    """
     seconds = 0.0 if before is None else (now.time_ns - before.time_ns) / 1e9
-    old = before.topics if before is not None and seconds > 0 else {}
-    return [_topic(name, stats, old.get(name, {}), seconds) for name, stats in now.topics.items()]
+    old = _stats_of(before, segments=segments) if before is not None and seconds > 0 else {}
+    topics = _stats_of(now, segments=segments)
+    return [_topic(name, stats, old.get(name, {}), seconds) for name, stats in topics.items()]
+
+
+def _stats_of(snapshot: Snapshot, *, segments: bool) -> Stats:
+    return snapshot.segments if segments and snapshot.segments is not None else snapshot.topics
 
 
 def _topic(name: str, stats: Stats, old: Stats, seconds: float) -> Row:
@@ -105,6 +130,9 @@ def _topic(name: str, stats: Stats, old: Stats, seconds: float) -> Row:
     row.unacked = _sum(one.unacked for one in children)
     row.backlog = _sum(one.backlog for one in children)
     row.state = "" if children else "no subscription"
+    if "activeSegments" in stats:
+        layout = f"{stats['activeSegments']} active, {stats['sealedSegments']} sealed"
+        row.state = ", ".join(filter(None, (layout, row.state)))
     return row
 
 
@@ -223,6 +251,17 @@ def cells(row: Row) -> tuple[str, ...]:
         return f"{value:,}" if isinstance(value, int) else printable(value)
 
     return tuple(map(text, record(row).values()))
+
+
+def concerns(finding: Any, row: Row) -> bool:
+    """Return whether the subject of a finding is the row, or a part of it on a segment of a scalable topic."""
+    topic = finding.subject.get("topic", "")
+    for name, value in zip(("topic", "subscription", "consumer"), row.path):
+        own = finding.subject.get(name)
+        whole = {"topic": scalable_topic, "consumer": lambda one: name_without_segment(one, topic)}.get(name, str)
+        if value != own and (own is None or value != whole(own)):
+            return False
+    return True
 
 
 def statistics_of(row: Row) -> list[tuple[str, str]]:

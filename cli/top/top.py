@@ -9,7 +9,7 @@ import typer
 
 from pcli.cli.common.connection_options import Admin
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
-from pcli.cli.common.options import CaptureFilter, Interface, PacketNumbers, option
+from pcli.cli.common.options import CaptureFilter, Interface, PacketNumbers, Segments, option
 from pcli.cli.common.output import Exit, write_line
 from pcli.codec.errors import LocalError
 
@@ -41,6 +41,7 @@ def top(
     once: Annotated[
         bool, option("--once", "Print the state once as text; with -r, the state at the end of the capture.")
     ] = False,
+    segments: Segments = False,
     packet_numbers: PacketNumbers = False,
     read_as: ReadAs,
     admin: Admin = "",
@@ -64,9 +65,15 @@ def top(
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     packets = PacketIndex() if packet_numbers else None
     source = _choose(
-        reading, broker_source, _parse_speed(speed), once=once, packets=packets, api=admin_api(admin, proof)
+        reading,
+        broker_source,
+        _parse_speed(speed),
+        once=once,
+        segments=segments,
+        packets=packets,
+        api=admin_api(admin, proof),
     )
-    raise typer.Exit(_run(source, interval, once=once))
+    raise typer.Exit(_run(source, interval, once=once, segments=segments))
 
 
 class _Source(Protocol):
@@ -102,6 +109,7 @@ def _choose(
     speed: float,
     *,
     once: bool,
+    segments: bool,
     packets: PacketIndex | None,
     api: AdminApi | None,
 ) -> _Source:
@@ -112,6 +120,8 @@ def _choose(
     if broker is not None:
         if packets is not None:
             raise LocalError("--packet-numbers requires -r or -i: a broker reports no packets")
+        if segments:
+            raise LocalError("--segments requires -r or -i: the topics of a broker are classic topics")
         if api is not None:
             raise LocalError("--admin requires -r or -i: it compares the findings of a capture with a broker")
         return broker
@@ -122,13 +132,13 @@ def _choose(
     return CaptureSource(reading, 0.0 if once or reading.interface else speed, whole=once, packets=packets, api=api)
 
 
-def _run(source: _Source, interval: float, *, once: bool) -> Exit:
+def _run(source: _Source, interval: float, *, once: bool, segments: bool) -> Exit:
     """Show the page until the user quits, or print it once. Return the exit code.
 
     Raises LocalError if the page has no terminal.
     """
     if once:
-        _print_page(source.poll())
+        _print_page(source.poll(), segments=segments)
         return source.close()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise LocalError("top requires a terminal; --once prints the state as text")
@@ -137,17 +147,17 @@ def _run(source: _Source, interval: float, *, once: bool) -> Exit:
     except ModuleNotFoundError:
         raise LocalError("the live page requires pulsar-pcli[tui]; --once does not") from None
     first = source.poll()
-    TopPage(source.poll, interval, source.title, first).run()
+    TopPage(source.poll, interval, source.title, first, segments=segments).run()
     return source.close()
 
 
-def _print_page(snapshot: Snapshot) -> None:
+def _print_page(snapshot: Snapshot, *, segments: bool) -> None:
     """Print the rows and, below them, the findings."""
     from pcli.cli.common.text_tables import print_rows
     from pcli.cli.top.rows import COLUMNS, make_rows, ordered, record
     from pcli.codec.observe.text_format import printable
 
-    rows = [record(row) for row in ordered(make_rows(snapshot, None), "n")]
+    rows = [record(row) for row in ordered(make_rows(snapshot, None, segments=segments), "n")]
     print_rows(rows, "text", {name: name for name in COLUMNS})
     for finding in snapshot.findings:
         write_line(f"{finding.severity}: {snapshot.finding_text(finding)}")

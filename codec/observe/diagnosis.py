@@ -25,6 +25,7 @@ from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
+from pcli.codec.observe.tracking.scalable import ScalableTopicTracker
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
 
@@ -96,6 +97,11 @@ class Diagnosis:
     def subscriptions(self) -> SubscriptionTracker:
         """The tracked topics, subscriptions and consumers, for their statistics."""
         return self._tracker.subscriptions
+
+    @property
+    def scalable_topics(self) -> ScalableTopicTracker:
+        """The scalable topics of the capture."""
+        return self._tracker.scalable_topics
 
     def note(self, note: Note) -> None:
         """Process a note of the capture reader."""

@@ -1,16 +1,20 @@
-"""The frames of one conversation: a connection, a consumer, a producer, a message, or a request."""
+"""The frames of one conversation: a connection, a consumer, a producer, a message, a request, or a scalable topic.
+
+The producers and consumers of a V5 client on the segments of a scalable topic belong to its producer or consumer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from pcli.codec.observe.fields.field_table import find_field
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
+from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic, selected_topic
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["about_message", "of_consumer", "of_producer", "of_request"]
+__all__ = ["about_message", "of_consumer", "of_producer", "of_request", "of_scalable_topic"]
 
 Belongs = Callable[[Facts], bool]
 """Function that returns whether a frame belongs to the conversation."""
@@ -30,7 +34,64 @@ def _named(facts: Facts, kind: type[Consumer | Producer], name: str) -> bool:
     peer = facts.peer
     if peer is None and facts.request is not None:
         peer = facts.request.peer
-    return isinstance(peer, kind) and peer.name == name
+    return isinstance(peer, kind) and name in (peer.name, name_without_segment(peer.name, peer.topic))
+
+
+def of_scalable_topic(name: str) -> Belongs:
+    """Match the history of a scalable topic: new layouts, assignments, and clients of segments that open and close.
+
+    The function must be called with all frames in order, because it omits layouts that sessions have received before.
+    """
+    topic = selected_topic(name)
+    layouts: set[tuple[int, int]] = set()
+
+    def belongs(facts: Facts) -> bool:
+        request = facts.request
+        kind = facts.frame.type if request is None else request.type
+        if kind not in _HISTORY or topic not in _topics_of(facts):
+            return False
+        if facts.frame.type != _UPDATE:
+            return True
+        if facts.layout is None:
+            return False
+        # Each session receives the layout, often several times. A migration adds segments in the same epoch.
+        layout = facts.layout.after
+        key = layout.epoch, max(layout.segments, default=-1)
+        new = key not in layouts
+        layouts.add(key)
+        return new
+
+    return belongs
+
+
+def _topics_of(facts: Facts) -> Iterator[str]:
+    """Return the scalable topics that a frame, or the request that it answers, names."""
+    if facts.layout is not None:
+        yield facts.layout.topic
+    for peer in (facts.peer, None if facts.request is None else facts.request.peer):
+        if peer is not None:
+            yield scalable_topic(peer.topic)
+
+
+_UPDATE: Final = BY_NAME["SCALABLE_TOPIC_UPDATE"].number
+
+_HISTORY: Final = frozenset(
+    BY_NAME[name].number
+    for name in (
+        "SCALABLE_TOPIC_LOOKUP",
+        "SCALABLE_TOPIC_UPDATE",
+        "SCALABLE_TOPIC_SUBSCRIBE",
+        "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",
+        "SCALABLE_TOPIC_ASSIGNMENT_UPDATE",
+        "SCALABLE_TOPIC_UNSUBSCRIBE",
+        "PRODUCER",
+        "SUBSCRIBE",
+        "CLOSE_PRODUCER",
+        "CLOSE_CONSUMER",
+        "REACHED_END_OF_TOPIC",
+    )
+)
+"""The commands in the history of a scalable topic. Their responses belong to it too."""
 
 
 def of_request(number: int) -> Belongs:

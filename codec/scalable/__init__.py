@@ -7,7 +7,13 @@
 
 from pcli.codec.scalable.layout import Change, Layout, Segment, changes, contradictions
 from pcli.codec.scalable.routing import bucket_of, key_hashes
-from pcli.codec.scalable.segment_name import SegmentName, name_on_segment, name_without_segment, scalable_topic
+from pcli.codec.scalable.segment_name import (
+    SegmentName,
+    name_on_segment,
+    name_without_segment,
+    scalable_topic,
+    selected_topic,
+)
 
 __all__ = [
     "Change",
@@ -21,4 +27,5 @@ __all__ = [
     "name_on_segment",
     "name_without_segment",
     "scalable_topic",
+    "selected_topic",
 ]

@@ -10,7 +10,9 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-__all__ = ["HASHES", "SegmentName", "name_on_segment", "name_without_segment", "scalable_topic"]
+from pcli.codec.wire.topic_name import full_name
+
+__all__ = ["HASHES", "SegmentName", "name_on_segment", "name_without_segment", "scalable_topic", "selected_topic"]
 
 HASHES: Final = 65536
 """Number of hashes of keys that the segments of a topic divide: 0 to 65535."""
@@ -49,6 +51,15 @@ def scalable_topic(name: str) -> str:
         return name
     parts = SegmentName.parse(name) if name.startswith("segment://") else None
     return "" if parts is None else parts.topic
+
+
+def selected_topic(text: str) -> str:
+    """Return the scalable topic that a user names: with or without its domain and namespace, or by a segment.
+
+    The name of a classic topic is returned as that of a scalable topic, because a migrated topic has both names.
+    """
+    name = full_name(text)
+    return scalable_topic(name) or name.replace("persistent://", "topic://", 1)
 
 
 def name_on_segment(name: str, segment: int) -> str:

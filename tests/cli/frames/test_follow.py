@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 NACK = "go/nack.pcap"
 
 
@@ -103,3 +105,46 @@ def test_a_cumulative_acknowledgement_that_covers_the_message(pcli, captures):
     types = [line.split()[5] for line in pcli("follow", "-r", capture, "--message-id", "27:2").lines]
     assert types == ["SEND", "SEND_RECEIPT", "MESSAGE", "ACK"]
     assert numbers(pcli("follow", "-r", capture, "--message-id", "27:2"))[-1] == reached[0]["pulsar.number"]
+
+
+def types_of(result):
+    return [line.split()[5] for line in result.lines]
+
+
+@pytest.mark.parametrize("name", ["sp2", "topic://public/default/sp2", "sp2/0000-7fff-1"])
+def test_the_history_of_a_scalable_topic(pcli, captures_5, name):
+    result = pcli("follow", "-r", captures_5 / "split-merge-under-load.pcap", "--topic", name)
+    types = types_of(result)
+    # 14 updates contain three layouts
+    assert [number for number, kind in zip(numbers(result), types) if kind == "SCALABLE_TOPIC_UPDATE"] == [
+        84,
+        1356,
+        4801,
+    ]
+    assert types.count("SUBSCRIBE") == types.count("CLOSE_CONSUMER") == 8
+    assert types.count("PRODUCER") == types.count("PRODUCER_SUCCESS") == types.count("CLOSE_PRODUCER") == 4
+    assert types.count("REACHED_END_OF_TOPIC") == 6
+    assert not {"SEND", "MESSAGE", "ACK", "FLOW", "LOOKUP"}.intersection(types)
+
+
+def test_other_topics_have_no_part_in_the_history(pcli, captures_5):
+    assert pcli("follow", "-r", captures_5 / "split-merge-under-load.pcap", "--topic", "sp").code == 1
+    found = pcli("follow", "-r", captures_5 / "namespace-consumers.pcap", "--topic", "public/nsw/one")
+    assert "SCALABLE_TOPIC_SUBSCRIBE" in types_of(found)
+    assert "public/nsw/three" not in found.out
+
+
+def test_a_hand_over(pcli, captures_5):
+    result = pcli("follow", "-r", captures_5 / "consumers-join-leave-crash.pcap", "--topic", "reb")
+    busy = [line for line in result.lines if "ConsumerBusy" in line]
+    assert len(busy) == 6
+    assert all(" to SUBSCRIBE " in line for line in busy)
+
+
+def test_a_stream_consumer_with_its_segments(pcli, captures_5):
+    capture = captures_5 / "consumers-join-leave-crash.pcap"
+    found = pcli("follow", "-r", capture, "--consumer", "s2")
+    assert types_of(found)[:4] == ["SCALABLE_TOPIC_SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE", *["SUBSCRIBE"] * 2]
+    assert {"(s1)", "(s3)", "(s1-seg-0)"}.isdisjoint(found.out.split())
+    one = numbers(pcli("follow", "-r", capture, "--consumer", "s2-seg-1"))
+    assert set(one) < set(numbers(found))

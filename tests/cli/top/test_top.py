@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from pcli.cli.top.rows import Snapshot, cells, make_rows, ordered
+from pcli.cli.top.rows import Snapshot, cells, concerns, make_rows, ordered
 from pcli.codec.observe.rules import Cause, Finding
 
 SECOND = 1_000_000_000
@@ -109,6 +109,42 @@ def test_a_filter_keeps_the_rows_above_and_below():
     assert names(rows, arguments="work") == ["orders", "work", "w1", "w2"]
     assert names(rows, arguments="bills") == ["bills", "pay", "p"]
     assert names(rows, arguments="nobody") == []
+
+
+SEGMENT = "segment://public/default/sp2/0000-7fff-1"
+
+
+def scalable() -> Snapshot:
+    """A scalable topic with one segment."""
+    segment = {"msgInCounter": 4, "subscriptions": {"st": subscription(consumer("s1-seg-1"))}}
+    total = {"msgInCounter": 4, "subscriptions": {"st": subscription(consumer("s1"))}}
+    layout = {"epoch": 1, "activeSegments": 1, "sealedSegments": 1, "controllerBroker": None}
+    return Snapshot(SECOND, {"topic://public/default/sp2": total | layout}, segments={SEGMENT: segment})
+
+
+def test_a_scalable_topic_is_one_row_or_a_row_for_each_segment():
+    [total] = make_rows(scalable(), None)
+    assert (total.name, total.state) == ("topic://public/default/sp2", "1 active, 1 sealed")
+    [segment] = make_rows(scalable(), None, segments=True)
+    assert (segment.name, segment.state) == (SEGMENT, "")
+
+
+@pytest.mark.parametrize(
+    ("subject", "number"),
+    [
+        ({"topic": SEGMENT}, 1),
+        ({"topic": SEGMENT, "subscription": "st"}, 2),
+        ({"topic": SEGMENT, "subscription": "st", "consumer": "s1-seg-1"}, 3),
+        ({"topic": "topic://public/default/sp2"}, 1),
+        ({"topic": SEGMENT, "subscription": "other"}, 1),
+        ({"topic": SEGMENT, "subscription": "st", "consumer": "s1-seg-2"}, 2),
+        ({"topic": SEGMENT.replace("sp2", "sp3")}, 0),
+        ({}, 0),
+    ],
+)
+def test_findings_of_segments_concern_the_rows_of_their_scalable_topic(subject, number):
+    rows = ordered(make_rows(scalable(), None), "n")
+    assert [concerns(finding(**subject), row) for row in rows] == [place < number for place in range(3)]
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -235,6 +271,17 @@ def test_into_a_consumer_and_back(page):
     page(script, Snapshot(SECOND, topics(), [finding(topic=ORDERS, subscription="work", consumer="w1")]))
 
 
+def test_segments_of_scalable_topics(page):
+    async def script(pilot: Any, app: Any) -> None:
+        found = [first_cells(app)]
+        for _ in range(2):
+            await pilot.press("s")
+            found.append(first_cells(app))
+        assert found == [["sp2", "st", "s1"], ["0000-7fff-1", "st", "s1-seg-1"], ["sp2", "st", "s1"]]
+
+    page(script, scalable())
+
+
 def test_names_from_the_wire_are_no_markup_and_no_escapes(page):
     async def script(pilot: Any, app: Any) -> None:
         assert shown(app)[0][0] == "[red]x\\x1b[2J"
@@ -333,6 +380,16 @@ def test_a_capture_once(pcli, small_captures):
     assert "redelivered-after-reconnect: " in ran.out
 
 
+def test_scalable_topics_of_a_capture(pcli, captures_5):
+    path = captures_5 / "split-merge-under-load.pcap"
+    [total] = [line for line in pcli("top", "-r", path, "--once").lines if "://" in line]
+    assert total.split() == ["topic://public/default/sp2", "-", "0", "0", "-", "2222", "1", "active,", "3", "sealed"]
+    segments = [line.split() for line in pcli("top", "-r", path, "--once", "--segments").lines if "://" in line]
+    assert [line[0].rpartition("-")[2] for line in segments] == ["1", "0", "3", "2"]
+    assert sum(int(line[5]) for line in segments) == 2222
+    assert pcli("top", "--broker", "http://localhost:1", "--once", "--segments").code == 2
+
+
 def test_findings_compared_with_a_broker(pcli, broker, small_captures):
     arguments = ("top", "-r", small_captures / "python/25-no-flow.pcapng", "--once", "--admin")
     ran = pcli(*arguments, broker.http_url)
@@ -415,7 +472,7 @@ def test_without_textual(monkeypatch):
     monkeypatch.delitem(sys.modules, "pcli.cli.top.live_page", raising=False)
     monkeypatch.setitem(sys.modules, "textual", None)
     with pytest.raises(LocalError, match=r"requires pulsar-pcli\[tui\]"):
-        _run(SimpleNamespace(poll=lambda: Snapshot(0)), 1.0, once=False)
+        _run(SimpleNamespace(poll=lambda: Snapshot(0)), 1.0, once=False, segments=False)
 
 
 def test_in_a_terminal_and_out_of_it(small_captures):
