@@ -1,6 +1,7 @@
-"""The findings, permits, key ranges and balances of a whole capture, computed in a thread.
+"""The findings, permits, key ranges, balances and segments of a whole capture, computed in a thread.
 
-The figures are those of `pcli diagnose` and of `pcli stats` permits, keys and balances at the end of the capture.
+The figures are those of `pcli diagnose` and of `pcli stats` permits, keys, balances and segments at the end of the
+capture, or at a frame.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pcli.codec.observe.tracking.statistics.key_statistics import key_figures
 from pcli.codec.observe.tracking.statistics.message_balance import Balance
 from pcli.codec.observe.tracking.statistics.message_balance import balances as balances_of
 from pcli.codec.observe.tracking.statistics.permit_statistics import permit_figures
+from pcli.codec.observe.tracking.statistics.segment_statistics import segment_figures
 
 if TYPE_CHECKING:
     from pcli.codec.observe.incidents import Incident
@@ -41,6 +43,8 @@ class CaptureReport(ThreadJob):
         self.keys: list[dict[str, Any]] = []
         """The figures of each Key_Shared subscription."""
         self.balances: list[Balance] = []
+        self.segments: list[dict[str, Any]] = []
+        """The figures of each scalable topic with its segments."""
         self.fault = ""
         """Why the report could not be computed."""
         self.first_ns = self.last_ns = 0
@@ -86,3 +90,4 @@ class CaptureReport(ThreadJob):
         self.permits = [consumer_subject(record) | permit_figures(record, self.last_ns) for record in consumers]
         self.keys = key_figures(tracker, self.last_ns, system=True)
         self.balances = balances_of(tracker, self.last_ns, system=True)
+        self.segments = segment_figures(tracker, diagnosis.scalable_topics.topics.values(), self.last_ns)

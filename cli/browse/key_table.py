@@ -49,6 +49,7 @@ KEYS: Final = (
     Key("P", "side('P')", "P", "permits of the frame's consumer over time"),
     Key("K", "side('K')", "K", "key ranges of the frame's subscription at this frame"),
     Key("B", "side('B')", "B", "message balance of the frame's topic"),
+    Key("S", "side('S')", "S", "graph of the segments of the frame's scalable topic at this frame"),
     Key("T", "byte_faults", "T", "network faults of the proxy: add, remove all, down, up"),
     Key("m", "mark", "m", "mark the frame, or remove its mark"),
     Key("semicolon", "comment", ";", "comment on the frame"),

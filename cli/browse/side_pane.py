@@ -1,4 +1,4 @@
-"""The side pane: findings, permits of a consumer, key ranges of a subscription, balance of a topic.
+"""The side pane: findings, permits of a consumer, key ranges of a subscription, balance or segments of a topic.
 
 Rules of this file
 1. Each line may refer to frames. Enter goes to the next of these frames.
@@ -21,9 +21,11 @@ from pcli.cli.browse.stored_frames import StoredFrames
 from pcli.cli.diagnosis.evidence_lines import FrameLines
 from pcli.cli.diagnosis.finding_output import FindingText, shown_text, wrapped
 from pcli.cli.stats.keys import owned_ranges
+from pcli.cli.stats.segments import topic_lines
 from pcli.codec.observe import Consumer, Facts
 from pcli.codec.observe.output.step_chart import step_chart
 from pcli.codec.observe.text_format import printable, short_topic
+from pcli.codec.scalable.segment_name import scalable_topic
 
 if TYPE_CHECKING:
     from pcli.codec.observe.incidents import Incident
@@ -189,17 +191,37 @@ def _balances(report: CaptureReport, frames: StoredFrames, facts: Facts | None, 
                 yield PaneLine(f"  {'?' if number is None else number:>10}  {value.replace('_', ' ')}{reason}")
 
 
-PANES: Final = {"F": "incidents and findings", "P": "permits", "K": "key ranges", "B": "message balance"}
+def _segments(report: CaptureReport, frames: StoredFrames, facts: Facts | None, width: int) -> Iterator[PaneLine]:
+    """Yield the segments, changes and assignments of the frame's scalable topic, or of all."""
+    names = set[str]()
+    if facts is not None and facts.peer is not None:
+        names.add(scalable_topic(facts.peer.topic))
+    if facts is not None and facts.layout is not None:
+        names.add(facts.layout.topic)
+    own = [row for row in report.segments if row["topic"] in names]
+    for row in own or report.segments:
+        for line, frame in topic_lines(row, width):
+            yield PaneLine(line, (frame,) if frame else ())
+
+
+PANES: Final = {
+    "F": "incidents and findings",
+    "P": "permits",
+    "K": "key ranges",
+    "B": "message balance",
+    "S": "segments of scalable topics",
+}
 """The titles of the panes, by their keys."""
 
-AT_FRAME: Final = frozenset({"K"})
+AT_FRAME: Final = frozenset({"K", "S"})
 """The panes that show the state at the selected frame. At the end of a capture, most consumers have disconnected."""
 
 _Maker = Callable[[CaptureReport, StoredFrames, "Facts | None", int], Iterator[PaneLine]]
-_MAKERS: Final[dict[str, _Maker]] = {"F": _findings, "P": _permits, "K": _keys, "B": _balances}
+_MAKERS: Final[dict[str, _Maker]] = {"F": _findings, "P": _permits, "K": _keys, "B": _balances, "S": _segments}
 _EMPTY: Final = {
     "F": "nothing found",
     "P": "the capture contains no consumer",
     "K": "there is no Key_Shared subscription at this frame",
     "B": "the capture contains no topic",
+    "S": "there is no scalable topic at this frame",
 }

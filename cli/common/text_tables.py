@@ -42,15 +42,22 @@ def _cell(name: str, value: Any) -> str:
 
 
 def print_tree(titles: Sequence[str], rows: Iterable[str | Sequence[Any]]) -> None:
-    """Print rows below their titles. A row is a sequence of values, or a string that spans all columns.
+    """Print the lines of `tree_lines`."""
+    for line in tree_lines(titles, rows, text_width()):
+        write_line(line)
 
+
+def tree_lines(titles: Sequence[str], rows: Iterable[str | Sequence[Any]], width: int | None) -> Iterator[str]:
+    """Yield rows below their titles, as `table_lines` does.
+
+    A row is a sequence of values, or a string that spans all columns.
     None is printed as ``?``, and an empty string as an empty cell. Columns without text are aligned to the right.
     """
     kept = list(rows)
     tables = [row for row in kept if not isinstance(row, str)]
     right = [not any(isinstance(row[column], str) and row[column] for row in tables) for column in range(len(titles))]
     cells = [_tree_cell(row) if isinstance(row, str) else [_tree_cell(value) for value in row] for row in kept]
-    write_table(titles, cells, right)
+    yield from table_lines(titles, cells, right, width)
 
 
 def _tree_cell(value: Any) -> str:
@@ -64,23 +71,29 @@ def _tree_cell(value: Any) -> str:
 
 
 def write_table(titles: Sequence[str], rows: Sequence[str | Sequence[str]], right: Sequence[bool]) -> None:
-    """Write titles and rows of cells. ``right`` contains the columns that are aligned to the right.
+    """Write the lines of `table_lines`, at most as wide as the terminal."""
+    for line in table_lines(titles, rows, right, text_width()):
+        write_line(line)
 
-    If a table is wider than the terminal, its text columns are narrowed, the widest first. Their cells continue on
+
+def table_lines(
+    titles: Sequence[str], rows: Sequence[str | Sequence[str]], right: Sequence[bool], width: int | None
+) -> Iterator[str]:
+    """Yield titles and rows of cells. ``right`` contains the columns that are aligned to the right.
+
+    If a table is wider than ``width``, its text columns are narrowed, the widest first. Their cells continue on
     further lines; a word is broken only if it is longer than its column.
     """
     tables = [row for row in rows if not isinstance(row, str)]
     widths = [max(map(len, column)) for column in zip(titles, *tables)]
-    _shrink(widths, right, text_width())
+    _shrink(widths, right, width)
     for row in [titles, *rows]:
         if isinstance(row, str):
-            write_line(row)
+            yield row
             continue
         for line in _lines(row, widths):
-            padded = (
-                f"{cell:>{width}}" if far else f"{cell:<{width}}" for cell, width, far in zip(line, widths, right)
-            )
-            write_line("  ".join(padded).rstrip())
+            padded = (f"{cell:>{size}}" if far else f"{cell:<{size}}" for cell, size, far in zip(line, widths, right))
+            yield "  ".join(padded).rstrip()
 
 
 def _shrink(widths: list[int], right: Sequence[bool], available: int | None) -> None:

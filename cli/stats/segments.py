@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.cli.common.output import counted, write_line
-from pcli.cli.common.text_tables import print_tree
+from pcli.cli.common.output import counted, text_width, write_line
+from pcli.cli.common.text_tables import tree_lines
 from pcli.cli.stats.state_view import StateView
 
 if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
 
-__all__ = ["VIEW"]
+__all__ = ["VIEW", "topic_lines"]
 
 _Row = dict[str, Any]
 
@@ -32,15 +32,22 @@ def _find(state: CaptureState, until_ns: int, name: str, system: bool) -> list[_
 
 
 def _show(rows: list[_Row], state: CaptureState, until_ns: int) -> None:
-    from pcli.codec.observe.text_format import printable
-
     for number, row in enumerate(rows):
         if number:
             write_line("")
-        write_line(printable(_title(row)))
-        print_tree(_SEGMENTS, _segments(row))
-        for line in _lines(row):
-            write_line(printable(line))
+        for line, _ in topic_lines(row, text_width()):
+            write_line(line)
+
+
+def topic_lines(row: _Row, width: int | None) -> Iterator[tuple[str, int]]:
+    """Yield the lines of a row of `segment_figures`, each with the frame that shows it, or 0."""
+    from pcli.codec.observe.text_format import printable
+
+    yield printable(_title(row)), 0
+    for line in tree_lines(_SEGMENTS, _segments(row), width):
+        yield line, 0
+    for line, frame in _lines(row):
+        yield printable(line), frame
 
 
 def _title(row: _Row) -> str:
@@ -66,34 +73,40 @@ def _segments(row: _Row) -> Iterator[list[Any]]:
             yield ["", "", "", "", "", *more]
 
 
-def _lines(row: _Row) -> Iterator[str]:
-    """Yield the lines that are printed below the segments: changes, assignments, hand-overs."""
+def _lines(row: _Row) -> Iterator[tuple[str, int]]:
+    """Yield the lines below the segments, with their frames: changes, assignments, hand-overs."""
     for one in row["changes"][-_MOST:]:
         parts = " → ".join(", ".join(map(str, one[side])) for side in ("before", "after") if one[side])
-        yield f"{one['at']:.3f} s  {one['kind']} {parts}  (epoch {one['epoch']}, frame {one['frame']})"
+        yield f"{one['at']:.3f} s  {one['kind']} {parts}  (epoch {one['epoch']}, frame {one['frame']})", one["frame"]
     for one in row["consumers"]:
         if not one["end"]:
             share = f", shared {', '.join(map(str, one['shared']))}" if one["shared"] else ""
             assigned = "unknown, no assignment in the capture"
             if one["segments"] is not None:
                 assigned = ", ".join(map(str, one["segments"])) or "none"
-            yield f"{one['type']} {one['subscription']} ({one['consumer']}): segments {assigned}{share}"
+            yield f"{one['type']} {one['subscription']} ({one['consumer']}): segments {assigned}{share}", one["frame"]
     moves = [one for one in row["hand_overs"] if one["ready"] is not None]
     if moves:
         slowest = max(moves, key=lambda one: one["ready"] - one["at"])
         yield (
-            f"{counted(len(row['hand_overs']), 'hand-over')} of segments; the slowest took "
-            f"{slowest['ready'] - slowest['at']:.3f} s: segment {slowest['segment']}, {slowest['before']} → "
-            f"{slowest['after']} (subscription {slowest['subscription']})"
+            (
+                f"{counted(len(row['hand_overs']), 'hand-over')} of segments; the slowest took "
+                f"{slowest['ready'] - slowest['at']:.3f} s: segment {slowest['segment']}, {slowest['before']} → "
+                f"{slowest['after']} (subscription {slowest['subscription']})"
+            ),
+            slowest["frame"],
         )
     for one in row["unattended"]:
         until = f"to {one['until']:.3f} s" if one["until"] is not None else "until the end"
         yield (
-            f"segment {one['segment']} had no consumer of {one['subscription']} from {one['since']:.3f} s {until}, "
-            f"because {one['consumer']} was lost"
+            (
+                f"segment {one['segment']} had no consumer of {one['subscription']} from {one['since']:.3f} s {until}, "
+                f"because {one['consumer']} was lost"
+            ),
+            one["frame"],
         )
     for text in row["contradictions"]:
-        yield f"layout: {text}"
+        yield f"layout: {text}", 0
 
 
 VIEW: Final = StateView(

@@ -255,13 +255,12 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def concerns(finding: Any, row: Row) -> bool:
     """Return whether the subject of a finding is the row, or a part of it on a segment of a scalable topic."""
-    topic = finding.subject.get("topic", "")
-    for name, value in zip(("topic", "subscription", "consumer"), row.path):
-        own = finding.subject.get(name)
-        whole = {"topic": scalable_topic, "consumer": lambda one: name_without_segment(one, topic)}.get(name, str)
-        if value != own and (own is None or value != whole(own)):
-            return False
-    return True
+    subject = topic, subscription, consumer = tuple(
+        finding.subject.get(name, "") for name in ("topic", "subscription", "consumer")
+    )
+    whole = scalable_topic(topic), subscription, name_without_segment(consumer, topic)
+    parts = len(row.path)
+    return row.path in (subject[:parts], whole[:parts])
 
 
 def statistics_of(row: Row) -> list[tuple[str, str]]:

@@ -112,7 +112,50 @@ def test_the_balance_of_the_topic_of_the_frame(browser, pcli):
     browser(NACK, script)
 
 
-@pytest.mark.parametrize(("key", "text"), [("P", "the capture contains no consumer"), ("K", "no Key_Shared")])
+def test_the_segments_at_the_selected_frame(browser, captures_5):
+    """Frame 1356 contains the split of the only segment, and frame 4801 the merge of its children."""
+    changes = {"create 0": 84, "split 0 → 1, 2": 1356, "merge 1, 2 → 3": 4801}
+
+    async def script(pilot, app):
+        for at, active in ((1343, ["0"]), (1356, ["1", "2"]), (4810, ["3"])):
+            app.jump(at)
+            await pilot.pause()
+            await open_side(pilot, app, "S")
+            shown = side_of(app)
+            assert shown[0].startswith("topic://public/default/sp2  epoch ")
+            rows = [text.split() for text in shown]
+            assert sorted(row[0] for row in rows if "active" in row) == active
+            found = {text.partition(" s  ")[2].partition("  (")[0] for text in shown if "(epoch" in text}
+            assert found == {text for text, frame in changes.items() if frame <= at}
+            await pilot.press("escape")
+        await open_side(pilot, app, "S")
+        split = next(place for place, line in enumerate(app.side.lines) if "split" in line.text)
+        app.side.move_to(split)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.list.number == 1356
+
+    browser(captures_5 / "split-merge-under-load.pcap", script)
+
+
+def test_the_segments_are_those_of_the_topic_of_the_frame(browser, captures_5):
+    async def script(pilot, app):
+        found = []
+        for kind in ("SEND", "MESSAGE", "WATCH_TC_ASSIGNMENTS_CLOSE"):
+            await go_to(pilot, app, kind)
+            await open_side(pilot, app, "S")
+            found.append([text.split()[0] for text in side_of(app) if text.startswith("topic://")])
+            await pilot.press("escape")
+        topic, dlq = "topic://public/default/dlq2", "topic://public/default/dlq2-DLQ"
+        assert found == [[dlq], [topic], [topic, dlq]]
+
+    browser(captures_5 / "queue-dlq.pcap", script)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("P", "the capture contains no consumer"), ("K", "no Key_Shared"), ("S", "no scalable topic at this frame")],
+)
 def test_nothing_to_show(browser, tmp_path, key, text):
     from pcli.codec.wire.build import push_frame
     from tests.cli.test_planted_secrets import connect, record

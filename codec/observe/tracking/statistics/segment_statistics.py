@@ -62,6 +62,7 @@ def _topic(topic: ScalableTopicRecord, topics: dict[str, Any], start_ns: int, no
         "consumers": [
             {
                 "subscription": one.subscription, "consumer": one.name, "type": one.type, "stream": one.stream,
+                "frame": one.frame,
                 "began": since(one.began_ns), "ended": since(one.ended_ns), "end": one.end,
                 "segments": sorted(one.segments) if one.assignments else None,
                 "shared": sorted(seg for seg, part in one.segments.items() if part),
@@ -72,14 +73,14 @@ def _topic(topic: ScalableTopicRecord, topics: dict[str, Any], start_ns: int, no
             {
                 "segment": one.segment, "subscription": one.subscription, "before": one.before, "after": one.after,
                 "at": since(one.time_ns), "ready": since(one.ready_ns), "withdrawn": since(one.withdrawn_ns),
-                "refused": one.busy.count,
+                "refused": one.busy.count, "frame": one.frame,
             }
             for one in topic.hand_overs
         ],
         "unattended": [
             {
                 "segment": one.segment, "subscription": one.subscription, "consumer": one.consumer.name,
-                "since": since(one.since_ns), "until": since(one.until_ns),
+                "since": since(one.since_ns), "until": since(one.until_ns), "frame": one.since_frame,
             }
             for one in topic.unattended
         ],
