@@ -23,8 +23,8 @@ __all__ = ["MOST_CHUNKS", "MOST_EARLIER", "STATES", "Ack", "Delivery", "Lifecycl
 MOST_CHUNKS: Final = 64
 """Maximum number of chunks in a lifecycle."""
 
-MOST_EARLIER: Final = 64
-"""Maximum number of earlier attempts in a lifecycle."""
+MOST_EARLIER: Final = 1_000
+"""Maximum number of earlier attempts in a lifecycle: a batch of V5 clients has at most 1,000 messages by default."""
 
 STATES: Final[dict[str, str]] = {
     "in_flight": "sent, without a receipt so far",
@@ -172,6 +172,8 @@ class Lifecycle:
 
     def add_earlier(self, attempt: Lifecycle) -> None:
         """Add an attempt, and the attempts before it, to send a message of this entry."""
+        if self.earlier and self.earlier[-1] is attempt:
+            return  # another message of the same batch
         new = [one for one in (*attempt.earlier, attempt) if all(one is not known for known in self.earlier)]
         self.earlier = (*self.earlier, *new)[:MOST_EARLIER]
 

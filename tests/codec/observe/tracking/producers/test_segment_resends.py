@@ -192,6 +192,17 @@ def test_the_lifecycle_of_a_batch_has_the_attempts_of_its_messages(producing):
     ]  # fmt: skip
 
 
+def test_a_batch_of_many_attempts_lists_them_all(producing):
+    messages = [(f"k{number % 7}", str(number).encode()) for number in range(200)]
+    attempts = [producing.send(0, one) for one in messages]
+    producing.seal()
+    producing.open(CHILD, 1)
+    batch = producing.send(1, *messages)
+    found = producing.ended()
+    assert [one.sequence_id for one in found["1", batch].earlier] == attempts
+    assert all(found["0", one].continued for one in attempts)
+
+
 def test_attempts_on_three_generations_of_segments(producing):
     attempts = [producing.send(0, ("a", b"1"))]
     for number, segment in enumerate((CHILD, CHILD.replace("7fff-1", "3fff-2")), 1):
