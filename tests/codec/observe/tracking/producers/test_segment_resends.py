@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pcli.codec.capture import ReadOptions, StreamEnd, read_capture
 from pcli.codec.observe.tracking.statistics.message_balance import balances
@@ -13,6 +15,7 @@ from pcli.codec.observe.tracking.tracker import Tracker, process_events
 from pcli.codec.payload import join_batch
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
+from tests.codec.observe.conftest import Conversation
 
 PARENT = "segment://public/default/orders/0000-ffff-0"
 CHILD = "segment://public/default/orders/0000-7fff-1"
@@ -230,3 +233,44 @@ def test_a_message_after_an_unload_has_no_other_segment(producing):
     producing.open(PARENT, 0)
     producing.send(0, ("a", b"1"))
     assert not any(one.earlier or one.moved for one in producing.ended().values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.sampled_from(["stored", "refused", "unanswered"])), min_size=1, max_size=12
+    ),
+    st.lists(st.tuples(st.integers(1, 5), st.integers(1, 2)), min_size=1, max_size=20),
+)
+def test_each_message_is_in_one_lifecycle_with_its_attempts(entries, batches):
+    """Entries of the parent (size and outcome), and batches of the children (size and child) that repeat the others."""
+    producing = Producing(Conversation())
+    producing.open(PARENT, 0)
+    numbers, left, refused = itertools.count(), [], []
+    for size, outcome in entries:
+        messages = [(f"k{next(numbers) % 3}", str(next(numbers)).encode()) for _ in range(size)]
+        sequence = producing.send(0, *messages)
+        if outcome == "stored":
+            producing.receipt(0, sequence)
+        else:
+            left += [(sequence, message) for message in messages]
+        if outcome == "refused":
+            refused.append(sequence)
+    producing.seal()
+    for sequence in refused:
+        producing.refuse(0, sequence)
+    total, expected = sum(size for size, _ in entries), {}
+    for child in (1, 2):
+        producing.open(CHILD.replace("7fff-1", f"{child * 2:04x}-{child}"), child)
+    for size, child in itertools.chain(batches, itertools.repeat((5, 1), len(left))):
+        part, left = left[:size], left[size:]
+        if part:
+            sequence = producing.send(child, *(message for _, message in part))
+            producing.receipt(child, sequence, ledger=child + 1)
+            expected[sequence] = list(dict.fromkeys(attempt for attempt, _ in part))
+    found = producing.ended()
+    shown = [one for one in producing.lifecycles if not one.continued]
+    assert sum(one.messages for one in shown) == total
+    assert {one.state for one in shown} == {"stored"}
+    attempts = {sequence: [one.sequence_id for one in life.earlier] for (_, sequence), life in found.items()}
+    assert {sequence: some for sequence, some in attempts.items() if some} == expected
