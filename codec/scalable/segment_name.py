@@ -12,7 +12,15 @@ from typing import Final, NamedTuple
 
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["HASHES", "SegmentName", "name_on_segment", "name_without_segment", "scalable_topic", "selected_topic"]
+__all__ = [
+    "HASHES",
+    "SegmentName",
+    "is_name_on_segment",
+    "name_on_segment",
+    "name_without_segment",
+    "scalable_topic",
+    "selected_topic",
+]
 
 HASHES: Final = 65536
 """Number of hashes of keys that the segments of a topic divide: 0 to 65535."""
@@ -65,6 +73,12 @@ def selected_topic(text: str) -> str:
 def name_on_segment(name: str, segment: int) -> str:
     """Return the name that a V5 client gives to its producer or consumer of a segment, from the application's name."""
     return f"{name}-seg-{segment}"
+
+
+def is_name_on_segment(name: str) -> bool:
+    """Return whether a name looks like one of `name_on_segment`."""
+    start, _, number = name.rpartition(name_on_segment("", 0)[:-1])
+    return bool(start) and number.isdecimal()
 
 
 def name_without_segment(name: str, topic: str) -> str:

@@ -85,7 +85,7 @@ _NEVER_ANSWERED: Final = Cause(
         "waiting",
         "topic_record.segment",
         "sent_on_child",
-        "hashed",
+        "on_segment",
         "send_errors",
         *FENCING,
     ),
@@ -191,7 +191,7 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return  # the broker stores no message of a fenced producer: see producer-waiting
     loss = loss_of(moment, session.stream, lost.frames[0] if lost.frames else 0)
     cause, delivered = loss or (_NEVER_ANSWERED, "")
-    if producer.hashed and "TopicTerminatedError" in producer.send_errors:
+    if producer.on_segment and "TopicTerminatedError" in producer.send_errors:
         return  # a segment whose PRODUCER is not in the capture was sealed
     if producer.sent_on_child.count >= lost.count and sealed_segment(producer, session.ended_ns) is not None:
         return  # the messages were sent again to other segments: see producer-refused

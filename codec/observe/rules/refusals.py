@@ -161,7 +161,7 @@ def _advice(error: str, message: str) -> str:
         "session.ready_ns",
         "topic_record.segment",
         "sent_on_child",
-        "hashed",
+        "on_segment",
     ),
     title="a PRODUCER or SEND to which the broker responded with an error",
     issue="apache/pulsar-client-go#638",
@@ -221,7 +221,8 @@ def _producer_refused(producer: ProducerRecord, moment: Moment) -> Iterator[Find
                 )
             cause, advice = cause_of_error(error), _advice(error, seen.sample)
             terminated = error == "TopicTerminatedError" and producer.topic.startswith("segment://")
-            sealed = producer.hashed and "TopicTerminatedError" in errors  # a segment whose name is not in the capture
+            # a segment whose name is not in the capture
+            sealed = producer.on_segment and "TopicTerminatedError" in errors
             closed = terminated or (error in _SEALED and (sealed or sealed_segment(producer, seen.first_ns)))
             if closed and is_classic_client(producer):
                 resolved, cause, advice = "", _MIGRATED, "Use the V5 API of a client 5.0 or newer for this topic."

@@ -17,13 +17,37 @@ from pcli.codec.observe.observer_state import ObservedFrame
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import pull_long
 
-__all__ = ["FIELD", "Fields", "fields_of", "key_of", "number_of", "ordering_key_text", "pull_fields", "text_of"]
+__all__ = [
+    "ENTRY_HASH",
+    "FIELD",
+    "HASHES_SIZE",
+    "Fields",
+    "fields_of",
+    "key_of",
+    "may_be_of_v5_client",
+    "number_of",
+    "ordering_key_text",
+    "pull_fields",
+    "text_of",
+]
 
 Fields = Mapping[int, int | bytes]
 """Field number to value: varints as int, length-delimited fields as bytes."""
 
 FIELD: Final[dict[str, int]] = {field.name: field.number for field in pb.MessageMetadata.DESCRIPTOR.fields}
 """Number of each field of MessageMetadata by its name."""
+
+ENTRY_HASH: Final = bytes((33 << 3 & 0x7F | 0x80, 33 >> 4))
+"""The tag of entry_hash_min, which V5 clients write in the metadata of each entry."""
+
+HASHES_SIZE: Final = 10
+"""Maximum size of the fields entry_hash_min and entry_hash_max, the last of the metadata: two tags and two hashes."""
+
+
+def may_be_of_v5_client(frame: ObservedFrame) -> bool:
+    """Return whether the metadata of a frame end with entry hashes; other metadata can end with the same bytes."""
+    start, end = frame.parts.metadata_start, frame.parts.metadata_end
+    return start >= 0 and frame.data.find(ENTRY_HASH, max(start, end - HASHES_SIZE), end) >= 0
 
 
 def pull_fields(data: bytes, start: int, end: int) -> Fields:

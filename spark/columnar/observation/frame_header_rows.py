@@ -21,8 +21,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from pcli.codec.observe.tracking.entry_metadata import ENTRY_HASH, HASHES_SIZE
 from pcli.codec.observe.tracking.producers.segment_resends import digests_of
-from pcli.codec.observe.tracking.subscriptions.dead_letters import ENTRY_HASH, HASHES_SIZE, MARK
+from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.payload.batch import join_batch
 from pcli.codec.payload.entry import Message, open_entry
 from pcli.codec.proto import pb

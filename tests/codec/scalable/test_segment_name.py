@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.scalable.segment_name import SegmentName, name_without_segment, scalable_topic
+from pcli.codec.scalable.segment_name import SegmentName, is_name_on_segment, name_without_segment, scalable_topic
 
 HASH = st.integers(0, 65535)
 
@@ -47,3 +47,10 @@ def test_a_scalable_topic_is_its_own_topic():
 )
 def test_the_name_that_the_application_gave(name, topic, application):
     assert name_without_segment(name, topic) == application
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("s1-seg-7", True), ("a-seg-b-seg-0", True), ("s1-seg-", False), ("-seg-1", False), ("", False)]
+)
+def test_whether_a_name_is_that_of_a_client_on_a_segment(name, found):
+    assert is_name_on_segment(name) == found

@@ -42,6 +42,7 @@ _NEEDS: dict[str, set[str]] = {
     "redelivery-storm": {"nack"},
     "poison-message": {"nack", "dead_letter", "corrupt"},
     "key-order-broken": {"reorder", "any_order"},
+    "key-order-across-segments": {"split", "merge", "rebucket", "migrate"},
     "double-subscribe": {"raw"},
     "subscribe-refused": {"refused", "unload", "stream"},
     "schema-refused": {"schema"},

@@ -66,6 +66,7 @@ def differences_of_segments(
         kind = name.split()[0]
         if value is None or None in figures or (_UNKNOWN in figures and (partial or kind in _COUNTS)):
             continue  # the capture does not determine it, or no consumer of it has opened the segment
-        right = value in figures or (kind in _COUNTS and min(figures) <= value <= max(figures))
+        listed = partial and kind == "consumers"  # the list need not contain those that began before the capture
+        right = value in figures or (kind in _COUNTS and min(figures) <= value and (listed or value <= max(figures)))
         shown = ["nothing" if one is _UNKNOWN else one for one in figures]
         yield kind, "" if right else f"{sample.topic}: {name}: the broker has {value}, pcli {shown}"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.entry_metadata import may_be_of_v5_client
 from pcli.codec.observe.tracking.producers.entry_hashes import check_hashes
 from pcli.codec.observe.tracking.producers.producer_commands import ProducerCommands
 from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
@@ -23,6 +24,7 @@ from pcli.codec.observe.tracking.producers.receipts import Receipts
 from pcli.codec.observe.tracking.producers.segment_resends import SegmentResends
 from pcli.codec.observe.tracking.producers.sends import Sends
 from pcli.codec.observe.tracking.transactions import Transactions
+from pcli.codec.scalable.segment_name import is_name_on_segment
 from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:
@@ -120,9 +122,10 @@ class ProducerTracker:
         if lifecycle.txn is not None:
             self._transactions.sent(lifecycle, facts)
         record = lifecycle.producer
-        if record is not None and not record.topic and record.sent_entries == 1:
-            metadata = facts.frame.metadata
-            record.hashed = metadata is not None and metadata.HasField("entry_hash_min")
+        if record is not None and not (record.topic or record.on_segment):
+            metadata = facts.frame.metadata if may_be_of_v5_client(facts.frame) else None
+            hashed = metadata is not None and metadata.HasField("entry_hash_min")
+            record.on_segment = hashed or is_name_on_segment(record.name)
         if lifecycle.topic is not None and lifecycle.topic.segment is not None:
             self._resends.sent(facts, lifecycle)
             check_hashes(facts, lifecycle.topic.segment)

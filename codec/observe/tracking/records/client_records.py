@@ -317,8 +317,9 @@ class ProducerRecord:
     """Name of the earlier producer; empty if there is none."""
     restart_end: tuple[str, int] = ("", 0)
     """How the session of the earlier producer ended: a key of ENDS, and its last frame."""
-    hashed: bool = False
-    """Whether its first entry in the capture has an entry hash, if its topic is unknown: a producer of a V5 client."""
+    on_segment: bool = False
+    """Whether it is a producer of a V5 client although its topic is unknown: an entry has an entry hash, which a client
+    omits if the segment has one entry bucket, or the name is that of a producer on a segment."""
     sent_on_child: Occurrences = field(default_factory=Occurrences)
     """Messages without a receipt that the client sent again to another segment after this segment was sealed. The
     frames are those of both SENDs. See segment_resends.py."""

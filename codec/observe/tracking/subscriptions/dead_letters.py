@@ -17,20 +17,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts, ObservedFrame
+from pcli.codec.observe.tracking.entry_metadata import may_be_of_v5_client
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["ENTRY_HASH", "HASHES_SIZE", "MARK", "dead_letter", "is_marked", "origins"]
+__all__ = ["MARK", "dead_letter", "is_marked", "origins"]
 
 MARK: Final = b"REAL_TOPIC"
 """Bytes in the metadata of every dead letter, or in the payload of a batch of dead letters of a V5 client."""
-
-ENTRY_HASH: Final = bytes((33 << 3 & 0x7F | 0x80, 33 >> 4))
-"""The tag of entry_hash_min, which V5 clients write in the metadata of each entry."""
-
-HASHES_SIZE: Final = 10
-"""Maximum size of the fields entry_hash_min and entry_hash_max, the last of the metadata: two tags and two hashes."""
 
 _MOST: Final = 64
 """Maximum number of dead letters that a lifecycle lists."""
@@ -42,12 +37,8 @@ _ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
 def is_marked(frame: ObservedFrame) -> bool:
     """Return whether a SEND can contain dead letters, without decoding it."""
     data, parts = frame.data, frame.parts
-    start, end = parts.metadata_start, parts.metadata_end
-    if start < 0:
-        return False
-    if data.find(ENTRY_HASH, max(start, end - HASHES_SIZE), end) >= 0:
-        end = len(data)  # an entry of a V5 client
-    return data.find(MARK, start, end) >= 0
+    start = parts.metadata_start
+    return start >= 0 and data.find(MARK, start, len(data) if may_be_of_v5_client(frame) else parts.metadata_end) >= 0
 
 
 def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:

@@ -81,3 +81,18 @@ def test_records_can_be_requested_at_any_time(producing):
     assert [producing.record().open_sends for _ in range(2)] == [1, 1]
     producing.receipt(0)
     assert producing.record().open_sends == 0
+
+
+HASHES = {"entry_hash_min": 3, "entry_hash_max": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "hashes", "found"), [("a-seg-1", {}, True), ("p", HASHES, True), ("p", {}, False), ("p", HASHES, False)]
+)
+def test_a_producer_of_a_v5_client_whose_opening_is_not_in_the_capture(producing, name, hashes, found):
+    """The first frame about it can be a receipt, and its topic can be known after all."""
+    if not found and hashes:
+        producing.opens(name)
+    producing.receipt(4)
+    producing.sends(5, producer_name=name, **hashes)
+    assert producing.record(name).on_segment == found
