@@ -59,6 +59,7 @@ WEIGHTS: Final[dict[str, int]] = {
     "resent": 74,
     "dead letter": 73,
     "closed": 72,
+    "drained": 61,
     "slow": 60,
     "assignment": 59,
     "hand-over": 59,

@@ -5,7 +5,7 @@ Their events are the changes, assignments and hand-overs in the record of the to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pcli.codec.observe.history.event_log import Event, Log
@@ -21,18 +21,19 @@ from pcli.codec.observe.tracking.records.scalable_records import (
     ControlledConsumerRecord,
     HandOver,
     ScalableTopicRecord,
+    SegmentRecord,
     UnattendedSegment,
 )
 from pcli.codec.scalable.segment_name import name_on_segment
 
-__all__ = ["ControlledConsumerHistory", "ScalableTopicHistory"]
+__all__ = ["ControlledConsumerHistory", "ScalableTopicHistory", "segment_events"]
 
 _SLOW_NS = 5_000_000_000
 """Minimum duration in ns of a hand-over that is as important as a refused consumer."""
 
 
 class _ScalableHistory(ObjectHistory):
-    """What both histories share: the topic, and events about its segments."""
+    """What both histories share: the topic."""
 
     record: ScalableTopicRecord
 
@@ -47,30 +48,6 @@ class _ScalableHistory(ObjectHistory):
     def doubts(self) -> set[str]:
         """Return why the history may be incomplete."""
         return self.record.doubts
-
-    def _hand_over(self, one: HandOver) -> None:
-        over_ns = max(one.ready_ns, one.withdrawn_ns)
-        refused = f", refused {times(one.busy.count)} with ConsumerBusy" if one.busy.count else ""
-        text = (
-            f"The controller assigned segment {one.segment} of subscription {printable(one.subscription)} from "
-            f"{printable(one.before)} to {printable(one.after)}"
-        )
-        if one.ready_ns >= 0:
-            text += f", which had it after {span(one.ready_ns - one.time_ns)} ({at(one.ready_frame)}{refused})."
-        elif one.withdrawn_ns >= 0:
-            text += f", which left or lost it again after {span(one.withdrawn_ns - one.time_ns)}{refused}."
-        else:
-            text += f", which has not received it so far{refused}."
-        lasted = over_ns - one.time_ns if over_ns >= 0 else _SLOW_NS
-        kind = "refused" if lasted >= _SLOW_NS and one.busy.count else "hand-over"
-        self.log.add(Event(kind, one.time_ns, one.frame, text, over_ns, one.ready_frame, lasted, one.subscription))
-
-    def _unattended(self, one: UnattendedSegment) -> None:
-        lasted = one.until_ns - one.since_ns if one.until_ns >= 0 else 0
-        text = f"Segment {one.segment} had no consumer of subscription {printable(one.subscription)}"
-        text += f" for {span(lasted)}" if one.until_ns >= 0 else " from then on"
-        text += f": {printable(one.consumer.name)} was lost."
-        self.log.add(Event("no consumer", one.since_ns, one.since_frame, text, one.until_ns, one.until_frame, lasted))
 
 
 class ScalableTopicHistory(_ScalableHistory):
@@ -104,9 +81,9 @@ class ScalableTopicHistory(_ScalableHistory):
                 text = f"{_title(consumer)} left with {_assigned(consumer.assignments[-1:])}: {ENDS[consumer.end]}."
                 self.log.add(Event(end_kind(consumer.end), consumer.ended_ns, consumer.ended_frame, text))
         for hand_over in record.hand_overs:
-            self._hand_over(hand_over)
+            self.log.add(_hand_over(hand_over))
         for period in record.unattended:
-            self._unattended(period)
+            self.log.add(_unattended(period))
         return State(*_state(record))
 
     def relation(self, group: str, record: Any, finding: Finding) -> str | None:
@@ -167,10 +144,10 @@ class ControlledConsumerHistory(_ScalableHistory):
                 self.log.add(Event(kind, one.ended_ns, one.ended_frame, f"It left: {ENDS[one.end]}."))
         for hand_over in self.record.hand_overs:
             if hand_over.subscription == self.subscription and self.name in (hand_over.before, hand_over.after):
-                self._hand_over(hand_over)
+                self.log.add(_hand_over(hand_over))
         for period in self.record.unattended:
             if period.consumer in self._registrations:
-                self._unattended(period)
+                self.log.add(_unattended(period))
         last = self._registrations[-1]
         if last.end:
             return State(f"Not registered: {ENDS[last.end]}.", {"registered": False, "segments": []})
@@ -189,6 +166,51 @@ class ControlledConsumerHistory(_ScalableHistory):
         segment = record.subscription.topic.segment
         own = record.subscription_name == self.subscription and record.name == name_on_segment(self.name, segment.id)
         return f"segment {segment.id}" if own and segment.topic is self.record else None
+
+
+def segment_events(segment: SegmentRecord, backlogs: Mapping[str, int | None]) -> Iterator[Event]:
+    """Yield what happened to a segment: its seal, when subscriptions had drained it, its removal, and hand-overs.
+
+    ``backlogs`` contains the current backlogs of its subscriptions.
+    """
+    topic = segment.topic
+    for change in topic.changes:
+        if segment.id in change.change.before:
+            text = f"The segment was {'removed' if change.change.kind == 'prune' else 'sealed'}: {change.change}."
+            yield Event("layout", change.time_ns, change.frame, text, variety=change.change.kind)
+    for name, backlog in backlogs.items():
+        time_ns, frame = segment.drained(name, backlog)
+        if time_ns >= 0:
+            text = f"Subscription {printable(name)} had acknowledged all messages of the sealed segment."
+            yield Event("drained", time_ns, frame, text, variety=name)
+    yield from (_hand_over(one) for one in topic.hand_overs if one.segment == segment.id)
+    yield from (_unattended(one) for one in topic.unattended if one.segment == segment.id)
+
+
+def _hand_over(one: HandOver) -> Event:
+    over_ns = max(one.ready_ns, one.withdrawn_ns)
+    refused = f", refused {times(one.busy.count)} with ConsumerBusy" if one.busy.count else ""
+    text = (
+        f"The controller assigned segment {one.segment} of subscription {printable(one.subscription)} from "
+        f"{printable(one.before)} to {printable(one.after)}"
+    )
+    if one.ready_ns >= 0:
+        text += f", which had it after {span(one.ready_ns - one.time_ns)} ({at(one.ready_frame)}{refused})."
+    elif one.withdrawn_ns >= 0:
+        text += f", which left or lost it again after {span(one.withdrawn_ns - one.time_ns)}{refused}."
+    else:
+        text += f", which has not received it so far{refused}."
+    lasted = over_ns - one.time_ns if over_ns >= 0 else _SLOW_NS
+    kind = "refused" if lasted >= _SLOW_NS and one.busy.count else "hand-over"
+    return Event(kind, one.time_ns, one.frame, text, over_ns, one.ready_frame, lasted, one.subscription)
+
+
+def _unattended(one: UnattendedSegment) -> Event:
+    lasted = one.until_ns - one.since_ns if one.until_ns >= 0 else 0
+    text = f"Segment {one.segment} had no consumer of subscription {printable(one.subscription)}"
+    text += f" for {span(lasted)}" if one.until_ns >= 0 else " from then on"
+    text += f": {printable(one.consumer.name)} was lost."
+    return Event("no consumer", one.since_ns, one.since_frame, text, one.until_ns, one.until_frame, lasted)
 
 
 def _title(consumer: ControlledConsumerRecord) -> str:

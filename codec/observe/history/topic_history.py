@@ -9,6 +9,7 @@ from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.history.event_log import Bursts, Event, Log, PrefixedLog
 from pcli.codec.observe.history.object_history import Counter, ObjectHistory, State, because
 from pcli.codec.observe.history.producer_history import ProducerHistory
+from pcli.codec.observe.history.scalable_topic_history import segment_events
 from pcli.codec.observe.history.subscription_history import MOST_MEMBERS, SubscriptionHistory
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.rules.finding import Finding
@@ -140,9 +141,10 @@ class TopicHistory(ObjectHistory):
 
     def _check_unloads(self, time_ns: int, frame: int) -> None:
         if self._unloads is not None and self._unloads.added():
+            split = "a split or merge of the segment, " if self._topic.startswith("segment://") else ""
             text = (
-                "The broker closed producers or consumers of the topic without a request: an unload, a restart, or a "
-                "request of an administrator."
+                f"The broker closed producers or consumers of the topic without a request: {split}an unload, a "
+                "restart, or a request of an administrator."
             )
             self.log.add(Event("unload", time_ns, frame, text))
 
@@ -156,6 +158,10 @@ class TopicHistory(ObjectHistory):
         if record is None or state is None:
             return State("The capture contains no producer and no consumer of the topic.")
         figures = topic_figures(state, now_ns)
+        if record.segment is not None:
+            backlogs = {name: one["msgBacklog"] for name, one in figures["subscriptions"].items()}
+            for event in segment_events(record.segment, backlogs):
+                self.log.add(event)
         producers = [one for one in record.producers.values() if one.session is not None and not one.session.end]
         consumers = sum(len(one.attached) for one in state.subscriptions.values())
         text = (

@@ -75,6 +75,17 @@ class SegmentRecord:
         """Return the record of a subscription on the segment, or None."""
         return None if self.topic_record is None else self.topic_record.subscriptions.get(name)
 
+    def drained(self, name: str, backlog: int | None) -> tuple[int, int]:
+        """Return the time and frame since which a subscription has no message of the sealed segment in its backlog.
+
+        The time is -1 if the segment is not sealed, or the current backlog of the subscription is not 0.
+        """
+        record = self.subscription(name)
+        if not self.sealed or record is None or backlog != 0:
+            return -1, 0
+        acks = [(one.last_ack_ns, one.last_ack_frame) for one in record.consumers.values()]
+        return max([*acks, (self.sealed_ns, self.sealed_frame)])
+
     @property
     def sealed(self) -> bool:
         """Whether a layout in the capture shows it sealed."""

@@ -133,6 +133,7 @@ def _segment(one: SegmentRecord, stats: dict[str, Any], since: Any, now_ns: int)
                 "msgBacklog": subscription["msgBacklog"],
                 "unackedMessages": subscription["unackedMessages"],
                 "msgOutCounter": subscription["msgOutCounter"],
+                "drained": since(one.drained(name, subscription["msgBacklog"])[0]),
                 "consumers": [consumer["consumerName"] for consumer in subscription["consumers"]],
             }
             for name, subscription in stats.get("subscriptions", {}).items()

@@ -19,7 +19,7 @@ def history_of(captures_5):
     def of(capture, name, kind=""):
         tracker, collector = Tracker(), HistoryCollector(NameMatcher(name, kind))
         collector.follow(tracker)
-        path = captures_5 / f"{capture}.pcap"
+        path = captures_5 / f"{capture}.pcap" if isinstance(capture, str) else capture
         observe = Observer().see
         with path.open("rb") as file:
             for item in read_capture([(path.name, file)], ReadOptions(ends=True)):
@@ -50,6 +50,25 @@ def test_a_topic_that_was_split_and_merged(history_of):
     ]
     assert state.startswith("Epoch 2: 1 active segment, 3 sealed; controller pulsar://127.0.0.1:6650; 0 registered")
     assert {"topic://public/default/sp2", "s1", "topic://public/default/sp2/st/s1"} <= names
+
+
+def test_a_segment_that_was_split_and_drained(history_of, small_captures):
+    name = "segment://public/default/orders/0000-7fff-0"
+    _, events, _, _ = history_of(small_captures / "java5" / "split.pcap", name)
+    split = events.index("The segment was sealed: split 0 → 2, 3.")
+    assert events[split + 1 : split + 3] == [
+        "Subscription audit had acknowledged all messages of the sealed segment.",
+        "Subscription work had acknowledged all messages of the sealed segment.",
+    ]
+
+
+def test_a_segment_with_a_backlog(history_of):
+    name = "segment://public/default/reb/8000-bfff-2"
+    _, events, state, _ = history_of("consumers-join-leave-crash", name)
+    assert "Segment 2 had no consumer of subscription st from then on: s3 was lost." in events
+    assert any(one.startswith("The controller assigned segment 2 of subscription st from s1 to s3") for one in events)
+    assert not any("had acknowledged all messages" in one for one in events)
+    assert "Backlog of subscription st: 126 entries" in state
 
 
 def test_a_consumer_that_was_lost(history_of):
