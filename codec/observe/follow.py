@@ -54,11 +54,9 @@ def of_scalable_topic(name: str) -> Belongs:
             return True
         if facts.layout is None:
             return False
-        # Each session receives the layout, often several times. A migration adds segments in the same epoch.
-        layout = facts.layout.after
-        key = layout.epoch, max(layout.segments, default=-1)
-        new = key not in layouts
-        layouts.add(key)
+        place = facts.layout.after.order
+        new = place not in layouts  # each session receives the layout, often several times
+        layouts.add(place)
         return new
 
     return belongs

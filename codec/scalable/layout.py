@@ -100,6 +100,11 @@ class Layout(NamedTuple):
         return sorted(one for one in self.segments.values() if not one.active)
 
     @property
+    def order(self) -> tuple[int, int]:
+        """The place among the layouts of a topic: a migration adds segments and keeps the epoch."""
+        return self.epoch, max(self.segments, default=-1)
+
+    @property
     def classic(self) -> bool:
         """Whether a classic topic was looked up as a scalable topic: its partitions are the active segments."""
         return any(one.active and one.legacy_topic for one in self.segments.values())

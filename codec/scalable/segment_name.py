@@ -18,6 +18,7 @@ __all__ = [
     "is_name_on_segment",
     "name_on_segment",
     "name_without_segment",
+    "scalable_namesake",
     "scalable_topic",
     "selected_topic",
 ]
@@ -26,6 +27,10 @@ HASHES: Final = 65536
 """Number of hashes of keys that the segments of a topic divide: 0 to 65535."""
 
 _FORM: Final = re.compile(r"segment://([^/]+/[^/]+/[^/]+)/([0-9a-f]{4})-([0-9a-f]{4})-(0|[1-9][0-9]{0,18})")
+
+
+_ON_SEGMENT: Final = "-seg-"
+"""What V5 clients write between the application's name of a producer or consumer and the id of a segment."""
 
 
 class SegmentName(NamedTuple):
@@ -61,23 +66,28 @@ def scalable_topic(name: str) -> str:
     return "" if parts is None else parts.topic
 
 
+def scalable_namesake(classic: str) -> str:
+    """Return the scalable topic with the name of a persistent topic; empty for the name of another topic."""
+    return classic.replace("persistent://", "topic://", 1) if classic.startswith("persistent://") else ""
+
+
 def selected_topic(text: str) -> str:
     """Return the scalable topic that a user names: with or without its domain and namespace, or by a segment.
 
     The name of a classic topic is returned as that of a scalable topic, because a migrated topic has both names.
     """
     name = full_name(text)
-    return scalable_topic(name) or name.replace("persistent://", "topic://", 1)
+    return scalable_topic(name) or scalable_namesake(name) or name
 
 
 def name_on_segment(name: str, segment: int) -> str:
     """Return the name that a V5 client gives to its producer or consumer of a segment, from the application's name."""
-    return f"{name}-seg-{segment}"
+    return f"{name}{_ON_SEGMENT}{segment}"
 
 
 def is_name_on_segment(name: str) -> bool:
     """Return whether a name looks like one of `name_on_segment`."""
-    start, _, number = name.rpartition(name_on_segment("", 0)[:-1])
+    start, _, number = name.rpartition(_ON_SEGMENT)
     return bool(start) and number.isdecimal()
 
 

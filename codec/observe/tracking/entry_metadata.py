@@ -38,7 +38,7 @@ FIELD: Final[dict[str, int]] = {field.name: field.number for field in pb.Message
 """Number of each field of MessageMetadata by its name."""
 
 ENTRY_HASH: Final = bytes((33 << 3 & 0x7F | 0x80, 33 >> 4))
-"""The tag of entry_hash_min, which V5 clients write in the metadata of each entry."""
+"""The tag of entry_hash_min, which V5 clients write in the metadata of entries for segments with entry buckets."""
 
 HASHES_SIZE: Final = 10
 """Maximum size of the fields entry_hash_min and entry_hash_max, the last of the metadata: two tags and two hashes."""

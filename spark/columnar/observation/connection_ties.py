@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pcli.codec.observe.observer_state import Facts, open_frame
 from pcli.codec.observe.tracking.subscriptions.dead_letters import origins
-from pcli.codec.scalable.segment_name import scalable_topic
+from pcli.codec.scalable.segment_name import scalable_namesake, scalable_topic
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import MESSAGE, SEND, Frame
@@ -149,9 +149,9 @@ def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
                 if full.startswith("segment://") and scalable_topic(full):
                     yield _row(place, stream, "topic", *whose, scalable_topic(full))
         if type_ == _METADATA:
-            name = full_name(str(values.get(_METADATA_TOPIC, "")))
-            if name.startswith("persistent://"):
-                yield _row(place, stream, "metadata", text=f"topic://{name.removeprefix('persistent://')}")
+            name = scalable_namesake(full_name(str(values.get(_METADATA_TOPIC, ""))))
+            if name:
+                yield _row(place, stream, "metadata", text=name)
         if type_ in TRANSACTIONS:
             most, least = (values.get(name, 0) for name in TRANSACTIONS[type_])
             yield _row(place, stream, "transaction", text=_txn(most, least))

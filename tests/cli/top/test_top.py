@@ -1,4 +1,4 @@
-"""`pcli top`: the rows, the page with simulated keys, and the command."""
+"""`pcli top`: the page with simulated keys, and the command."""
 
 from __future__ import annotations
 
@@ -22,139 +22,10 @@ from typing import Any
 
 import pytest
 
-from pcli.cli.top.rows import Snapshot, cells, concerns, make_rows, ordered
-from pcli.codec.observe.rules import Cause, Finding
-
-SECOND = 1_000_000_000
-ORDERS, BILLS = "persistent://public/default/orders", "persistent://public/default/bills"
-
-
-def consumer(name: str, permits: int = 10, unacked: int = 0, out: int = 0, **more: Any) -> dict[str, Any]:
-    return {"consumerName": name, "availablePermits": permits, "unackedMessages": unacked, "msgOutCounter": out} | more
-
-
-def subscription(*consumers: dict[str, Any], backlog: int | None = 0, **more: Any) -> dict[str, Any]:
-    unacked = sum(one["unackedMessages"] for one in consumers)
-    out = sum(one["msgOutCounter"] for one in consumers)
-    stats = {"type": "Shared", "msgBacklog": backlog, "unackedMessages": unacked, "msgOutCounter": out}
-    return stats | {"consumers": list(consumers)} | more
-
-
-def topics(scale: int = 1) -> dict[str, Any]:
-    work = subscription(consumer("w1", 0, 5, 30 * scale), consumer("w2", 7, 1, 10 * scale), backlog=9)
-    return {
-        ORDERS: {"msgInCounter": 100 * scale, "subscriptions": {"work": work, "audit": subscription(backlog=100)}},
-        BILLS: {"msgInCounter": 3, "subscriptions": {"pay": subscription(consumer("p", 500), backlog=None)}},
-    }
-
-
-def names(rows: Any, key: str = "n", arguments: str = "") -> list[str]:
-    return [row.name.rpartition("/")[2] for row in ordered(rows, key, arguments)]
-
-
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_topic_has_its_subscriptions_below_it_and_they_their_consumers():
-    rows = make_rows(Snapshot(SECOND, topics()), None)
-    assert names(rows) == ["bills", "pay", "p", "orders", "audit", "work", "w1", "w2"]
-
-
-def test_rates_are_increases_of_counters():
-    before, now = Snapshot(10 * SECOND, topics()), Snapshot(12 * SECOND, topics(3))
-    rates = {row.name: row.rate for row in ordered(make_rows(now, before), "n")}
-    assert (rates[ORDERS], rates["work"], rates["w1"], rates[BILLS]) == (100.0, 40.0, 30.0, 0.0)
-
-
-def test_the_first_page_has_the_brokers_own_rates_or_none():
-    stats = {"msgInCounter": 5, "msgRateIn": 2.5, "subscriptions": {"s": subscription()}}
-    first, below = list(ordered(make_rows(Snapshot(SECOND, {ORDERS: stats}), None), "n"))
-    assert (first.rate, below.rate) == (2.5, None)
-
-
-def test_a_counter_that_fell_began_anew():
-    before, now = Snapshot(SECOND, topics(5)), Snapshot(2 * SECOND, topics())
-    assert next(row for row in ordered(make_rows(now, before), "n") if row.name == "w1").rate is None
-
-
-def test_the_worst_consumer_determines_the_order_of_topics():
-    rows = make_rows(Snapshot(SECOND, topics()), None)
-    assert names(rows, "p") == ["orders", "work", "w1", "w2", "audit", "bills", "pay", "p"]
-    assert names(rows, "b")[:2] == ["orders", "audit"]
-    [orders] = [row for row in rows if row.name == ORDERS]
-    assert (orders.permits, orders.unacked, orders.backlog) == (0, 6, 109)
-
-
-def test_unknown_figures_are_last_and_shown_as_dashes():
-    rows = make_rows(Snapshot(SECOND, topics()), None)
-    assert names(rows, "b")[-3:] == ["bills", "pay", "p"]
-    [pay] = [row for row in ordered(rows, "n") if row.name == "pay"]
-    assert cells(pay) == ("  pay", "Shared", "500", "0", "-", "-", "0", "")
-
-
-def test_states():
-    blocked = consumer("b", 5, blockedConsumerOnUnackedMsgs=True)
-    active = subscription(consumer("a"), blocked, activeConsumerName="a")
-    stats = {"subscriptions": {"s": active, "t": subscription(), "u": subscription(consumer("c", -2))}}
-    rows = ordered(make_rows(Snapshot(SECOND, {ORDERS: stats, BILLS: {}}), None), "n")
-    assert {row.name: row.state for row in rows} == {
-        BILLS: "no subscription", ORDERS: "", "s": "active: a", "a": "", "b": "blocked: unacked",
-        "t": "no consumer", "u": "", "c": "no permits",
-    }  # fmt: skip
-
-
-def test_a_filter_keeps_the_rows_above_and_below():
-    rows = make_rows(Snapshot(SECOND, topics()), None)
-    assert names(rows, arguments="W1") == ["orders", "work", "w1"]
-    assert names(rows, arguments="work") == ["orders", "work", "w1", "w2"]
-    assert names(rows, arguments="bills") == ["bills", "pay", "p"]
-    assert names(rows, arguments="nobody") == []
-
-
-SEGMENT = "segment://public/default/sp2/0000-7fff-1"
-
-
-def scalable() -> Snapshot:
-    """A scalable topic with one segment."""
-    segment = {"msgInCounter": 4, "subscriptions": {"st": subscription(consumer("s1-seg-1"))}}
-    total = {"msgInCounter": 4, "subscriptions": {"st": subscription(consumer("s1"))}}
-    layout = {"epoch": 1, "activeSegments": 1, "sealedSegments": 1, "controllerBroker": None}
-    return Snapshot(SECOND, {"topic://public/default/sp2": total | layout}, segments={SEGMENT: segment})
-
-
-def test_a_scalable_topic_is_one_row_or_a_row_for_each_segment():
-    [total] = make_rows(scalable(), None)
-    assert (total.name, total.state) == ("topic://public/default/sp2", "1 active, 1 sealed")
-    [segment] = make_rows(scalable(), None, segments=True)
-    assert (segment.name, segment.state) == (SEGMENT, "")
-
-
-@pytest.mark.parametrize(
-    ("subject", "number"),
-    [
-        ({"topic": SEGMENT}, 1),
-        ({"topic": SEGMENT, "subscription": "st"}, 2),
-        ({"topic": SEGMENT, "subscription": "st", "consumer": "s1-seg-1"}, 3),
-        ({"topic": "topic://public/default/sp2"}, 1),
-        ({"topic": SEGMENT, "subscription": "other"}, 1),
-        ({"topic": SEGMENT, "subscription": "st", "consumer": "s1-seg-2"}, 2),
-        ({"topic": SEGMENT.replace("sp2", "sp3")}, 0),
-        ({}, 0),
-    ],
-)
-def test_findings_of_segments_concern_the_rows_of_their_scalable_topic(subject, number):
-    rows = ordered(make_rows(scalable(), None), "n")
-    assert [concerns(finding(**subject), row) for row in rows] == [place < number for place in range(3)]
-
+from pcli.cli.top.rows import Snapshot
+from tests.cli.top.conftest import ORDERS, SECOND, consumer, finding, scalable, subscription, topics
 
 # -- the page ----------------------------------------------------------------------------------------------------------
-
-
-def finding(**subject: str) -> Finding:
-    text = "w1 holds 5 messages [and] acknowledges none"
-    return Finding(
-        "error", "certain", Cause("application"), subject, text, 0, [7, 9], advice="Acknowledge.", rule="never-acked"
-    )
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ from pcli.codec.observe.tracking.records.scalable_records import (
 )
 from pcli.codec.proto import pb
 from pcli.codec.scalable.layout import Layout, Segment, changes, contradictions
-from pcli.codec.scalable.segment_name import SegmentName, name_on_segment
+from pcli.codec.scalable.segment_name import SegmentName, name_on_segment, scalable_namesake
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import full_name
@@ -187,7 +187,7 @@ class ScalableTopicTracker:
         for text in contradictions(after):
             if len(topic.contradictions) < _MAX_CONTRADICTIONS:
                 topic.contradictions.setdefault(text, frame)
-        if before is not None and _age(after) < _age(before):
+        if before is not None and after.order < before.order:
             return
         if topic.first_ns < 0:
             topic.first_ns = time_ns
@@ -218,18 +218,15 @@ class ScalableTopicTracker:
     def _metadata(self, facts: Facts) -> None:
         """Process the response to a request of a classic client (rule 6)."""
         request, (error, _) = facts.request, facts.error
-        name = full_name(str(request.topic)) if request is not None else ""
-        if request is None or error != "TopicNotFound" or not name.startswith(_CLASSIC):
+        name = scalable_namesake(full_name(str(request.topic))) if request is not None else ""
+        if request is None or error != "TopicNotFound" or not name:
             return
-        name, stream = f"topic://{name.removeprefix(_CLASSIC)}", facts.frame.stream.number
         topic = self.topics.get(name)
         if topic is not None and topic.layout is not None and not topic.layout.classic:
             refused = topic.refused
         else:
-            refused = self._not_found.get(name) or BoundedDict(MAX_SESSIONS)
-            self._not_found[name] = refused
-        seen = refused.get(stream) or Occurrences()
-        refused[stream] = seen
+            refused = self._not_found.setdefault(name, BoundedDict(MAX_SESSIONS))
+        seen = refused.setdefault(facts.frame.stream.number, Occurrences())
         seen.add(facts.frame.time_ns, request.number, facts.frame.number)
 
     # -- registrations and assignments
@@ -357,7 +354,6 @@ class ScalableTopicTracker:
 
 
 _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
-_CLASSIC: Final = "persistent://"
 
 
 _GRACE_ENDS: Final = LOST | {"fin_client", "reset_client", "silence"}
@@ -415,10 +411,6 @@ def _update_segment(record: SegmentRecord, segment: Segment, layout: Layout, tim
         record.first_ns = time_ns
     if not segment.active and not record.sealed:
         record.sealed_ns, record.sealed_frame = time_ns, frame
-
-
-def _age(layout: Layout) -> tuple[int, int]:
-    return layout.epoch, max(layout.segments, default=-1)
 
 
 def _segment(topic: ScalableTopicRecord, number: int, start: int, end: int) -> SegmentRecord:
