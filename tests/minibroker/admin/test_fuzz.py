@@ -26,6 +26,7 @@ EXPECTED = (
     b"couldn't find subscription",
     b"Package Management Service is not enabled",
     b"CompactedTopicContext is not initialized",
+    b"Pending ack have not init success!",
 )
 """Texts of the responses that are a 500 on the real broker, too."""
 
