@@ -20,6 +20,7 @@ from pcli.codec.wire.problems import KINDS
 from pcli.minibroker import capabilities
 from pcli.minibroker.ignored_settings import IGNORED, REASONS
 from pcli.minibroker.settings import Settings
+from pcli.minibroker.versions import BEHAVIOURS, NAMES
 from pcli.spark.tables.documentation import tables_page
 
 HERE = Path(__file__).parent
@@ -94,10 +95,9 @@ def with_lists(page: str) -> str:
         )
         for row in capabilities.dispatcher_rows()
     )  # fmt: skip
-    settings = (
-        (f"`{row.name}`", row.kind, f"`{row.default}`" if row.default else "", row.text) for row in Settings.describe()
-    )
+    settings = ((f"`{row.name}`", row.kind, *map(default_cell, row.defaults), row.text) for row in Settings.describe())
     endpoints = ((", ".join(row.methods), f"`{row.path}`", row.text) for row in capabilities.endpoint_rows())
+    behaviours = ((*map(behaviour_cell, row.values), row.text) for row in BEHAVIOURS)
     parts = [
         "## Dispatchers\n",
         "The first row that matches a subscription determines its dispatcher. "
@@ -107,14 +107,29 @@ def with_lists(page: str) -> str:
         "Change settings with `--set name=value`, in a file with `--conf broker.conf`, or as arguments in Python. "
         "An unknown name is an error; the message suggests the closest names. "
         "Limits and rates with the default 0 are off.\n",
-        table("setting | type | default | description", settings),
+        table(f"setting | type | {' | '.join(f'default in {name}' for name in NAMES)} | description", settings),
         "## Endpoints\n",
         "The REST API serves clients, tests and dashboards. All paths that are not listed here return 404.\n",
         table("methods | path | description", endpoints),
+        "## Differences between versions\n",
+        "The broker reproduces these differences, in addition to the defaults of the settings.\n",
+        table(f"{' | '.join(NAMES)} | behaviour", behaviours),
         "## Limits\n",
         *limits(),
     ]
     return between(page, "lists", "\n".join(parts))
+
+
+def default_cell(default: str | None) -> str:
+    """Return the default of a setting as a cell of a table."""
+    return "(none)" if default is None else f"`{default}`" if default else ""
+
+
+def behaviour_cell(value: object) -> str:
+    """Return the value of a behaviour in one version as a cell of a table."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"`{value}`"
 
 
 def limits() -> Iterator[str]:

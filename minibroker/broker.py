@@ -50,16 +50,15 @@ from pcli.minibroker.transactions.metadata_store_service import (
     TransactionMetadataStoreService,
 )
 
-__all__ = ["VERSION", "Broker", "Timer"]
-
-VERSION: Final = "4.2.4"
-"""The version of Pulsar whose behaviour this broker reproduces."""
+__all__ = ["Broker", "Timer"]
 
 _FEATURES: Final = (
     "supports_get_partitioned_metadata_without_auto_creation",
     "supports_repl_dedup_by_lid_and_eid",
 )
 _WATCHING: Final = ("supports_topic_watchers", "supports_topic_watcher_reconcile")
+_SCALABLE: Final = "supports_scalable_topics"
+_SCALABLE_COORDINATORS: Final = "supports_tc_metadata_discovery"
 
 
 class Broker:
@@ -78,6 +77,8 @@ class Broker:
     ) -> None:
         """If ``storage`` is durable, the broker continues with the stored state. By default, it is the memory."""
         self.settings = settings
+        self.version = settings.version
+        """The version of Pulsar that this broker reproduces."""
         self.instance = instance
         """Number of this start of the broker. Generated producer names contain it."""
         self.service_url = service_url
@@ -416,10 +417,16 @@ class Broker:
 
 
 def _offer(settings: Settings) -> Offer:
-    watching = settings.enableBrokerTopicListWatcher and settings.enableBrokerSideSubscriptionPatternEvaluation
+    features = {*_FEATURES}
+    if settings.enableBrokerTopicListWatcher and settings.enableBrokerSideSubscriptionPatternEvaluation:
+        features.update(_WATCHING)
+    if settings.scalableTopicsEnabled:
+        features.add(_SCALABLE)
+        if settings.transactionCoordinatorScalableTopicsEnabled:
+            features.add(_SCALABLE_COORDINATORS)
     return Offer(
-        server_version=f"Pulsar Server{VERSION}",
+        server_version=f"Pulsar Server{settings.version.name}",
         max_message_size=settings.maxMessageSize,
-        features=frozenset(_FEATURES + (_WATCHING if watching else ())),
+        features=frozenset(features),
         expose_broker_entry=settings.exposingBrokerEntryMetadataToClientEnabled,
     )

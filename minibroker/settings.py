@@ -1,10 +1,11 @@
 """The settings of the broker, with their names in broker.conf.
 
 Rules of this file
-1. A field is a key that this broker implements. Its default is the value in a real standalone 4.2.4, which can differ
-   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file. They are accepted and have no
-   effect.
-2. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list,
+1. A field is a key that this broker implements. Its default is the value in a real standalone of the default version,
+   which can differ from the default in Pulsar's code. `versions` contains the defaults that differ in other versions.
+2. IGNORED contains all other keys of a real conf file. They are accepted and have no effect, and so are the settings
+   that only another version has.
+3. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list,
    and has no effect on any other setting (FieldParser.update).
 """
 # ruff: noqa: N815 -- the fields are named as in broker.conf
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Final, get_args, get_type_hints
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.near import near
 from pcli.minibroker.ignored_settings import IGNORED
+from pcli.minibroker.versions import DEFAULT, VERSIONS, Version
 
 __all__ = ["IGNORED", "Row", "Settings"]
 
@@ -320,6 +322,13 @@ class Settings:
     isSchemaValidationEnforced: Annotated[bool, "a topic with a schema accepts only producers with a schema"] = False
     isAllowAutoUpdateSchemaEnabled: Annotated[bool, "producers may add new schemas"] = True
 
+    # Shadow topics, scalable topics.
+    enableShadowTopics: Annotated[bool, "topics can be shadow topics"] = True
+    scalableTopicsEnabled: Annotated[bool, "CONNECTED offers scalable topics"] = False
+    transactionCoordinatorScalableTopicsEnabled: Annotated[
+        bool, "CONNECTED offers the coordinators of transactions on scalable topics, if it offers scalable topics"
+    ] = False
+
     # Lists of topics, statistics.
     enableBrokerSideSubscriptionPatternEvaluation: Annotated[
         bool, "the broker filters topic lists by the client's pattern"
@@ -332,11 +341,21 @@ class Settings:
     ] = False
 
     unsupported: dict[str, str] = field(default_factory=dict)
-    """The given values of settings in IGNORED."""
+    """The given values of settings without effect."""
+    version: Version = DEFAULT
+    """The version of Pulsar that the broker reproduces. `of_version` sets its defaults."""
+
+    @classmethod
+    def of_version(cls, version: Version) -> Settings:
+        """Return the defaults of a version."""
+        settings = cls(version=version)
+        for name in version.defaults.keys() & _KINDS:
+            settings.put(name, version.defaults[name])
+        return settings
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[str], base: Settings | None = None) -> Settings:
-        """Return ``base`` (or the defaults) with ``name=value`` pairs applied.
+        """Return ``base`` (or the defaults of the default version) with ``name=value`` pairs applied.
 
         Raises LocalError for an invalid pair.
         """
@@ -350,9 +369,9 @@ class Settings:
         return settings
 
     @classmethod
-    def from_file(cls, text: str) -> Settings:
-        """Return the settings in a conf file."""
-        settings = cls()
+    def from_file(cls, text: str, version: Version = DEFAULT) -> Settings:
+        """Return the settings in a conf file of this version."""
+        settings = cls.of_version(version)
         for line in text.splitlines():
             words = line.strip()
             name, separator, value = words.partition("=")
@@ -365,7 +384,7 @@ class Settings:
 
     def put(self, name: str, value: str) -> None:
         """Set a value, given as text. Raises LocalError for an unknown name or an invalid value."""
-        if name in IGNORED:
+        if name in IGNORED or name in self.version.missing:
             self.unsupported[name] = value
             return
         if name not in _KINDS:
@@ -390,12 +409,13 @@ class Settings:
     @staticmethod
     def describe() -> Iterator[Row]:
         """Return all implemented settings, for the docs."""
-        defaults = Settings()
+        of_versions = [(version, Settings.of_version(version)) for version in VERSIONS.values()]
         for name, hint in get_type_hints(Settings, include_extras=True).items():
-            if name == "unsupported":
+            if name not in _KINDS:
                 continue
             kind, text = get_args(hint)
-            yield Row(name, "list" if kind == list[str] else kind.__name__, defaults.text(name), text)
+            defaults = [None if name in one.missing else settings.text(name) for one, settings in of_versions]
+            yield Row(name, "list" if kind == list[str] else kind.__name__, defaults, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,8 +425,8 @@ class Row:
     name: str
     kind: str
     """The type: bool, int, float, str or list."""
-    default: str
-    """The default value, as written in a conf file."""
+    defaults: list[str | None]
+    """The default value in each version, as written in a conf file. None if the version does not have the setting."""
     text: str
 
 
@@ -441,8 +461,10 @@ def _fraction(name: str, value: str) -> float:
 _SHOWN: Final = 5
 """The number of settings without effect that are named."""
 
-_KINDS: Final[dict[str, Any]] = {name: kind for name, kind in get_type_hints(Settings).items() if name != "unsupported"}
-"""The type of each field."""
+_KINDS: Final[dict[str, Any]] = {
+    name: kind for name, kind in get_type_hints(Settings).items() if name not in ("unsupported", "version")
+}
+"""The type of each setting."""
 
 _READ: Final[dict[Any, Callable[[str, str], Any]]] = {
     bool: _bool,

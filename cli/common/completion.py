@@ -106,7 +106,7 @@ def complete_setting(incomplete: str) -> Completions:
     from pcli.minibroker.capabilities import dispatcher_rows
     from pcli.minibroker.settings import Settings
 
-    names = [(f"{name}=", "setting of broker.conf") for name in Settings.__annotations__]
+    names = [(f"{row.name}=", "setting of broker.conf") for row in Settings.describe()]
     chosen = [(f"{row['setting']}=true", f"selects {row['class']}") for row in dispatcher_rows() if row["setting"]]
     return [(word, text) for word, text in (*names, *chosen) if word.startswith(incomplete)]
 

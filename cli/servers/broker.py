@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from pcli.cli.common.completion import complete_setting
 from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
+from pcli.minibroker.versions import DEFAULT, NAMES
 
 __all__ = ["BrokerOptions", "broker"]
 
@@ -57,6 +58,9 @@ class BrokerOptions:
             **_PORT,
         ),
     ] = None
+    pulsar: Annotated[str, option("--pulsar VERSION", f"Version of Pulsar to reproduce: {' or '.join(NAMES)}.")] = (
+        DEFAULT.name
+    )
     bind: Annotated[str, option("--bind ADDRESS", "Address to listen on. [127.0.0.1]")] = ""
     insecure: Annotated[
         bool, option("--insecure", "Listen on an address of the network although clients need no credentials.")
@@ -144,7 +148,7 @@ class BrokerOptions:
 
 
 def broker(options: BrokerOptions) -> None:
-    """Run a mini-broker that behaves like Apache Pulsar 4.2.4, until Ctrl-C. Without --data, its state is in memory.
+    """Run a mini-broker that behaves like Pulsar 4.2.4 or 5.0.1, until Ctrl-C. Without --data, its state is in memory.
 
     pcli broker
 

@@ -126,10 +126,12 @@ class BrokerRun:
 
     def _settings(self) -> Settings:
         from pcli.minibroker.settings import Settings
+        from pcli.minibroker.versions import version_of
 
         given = self.options
+        version = version_of(given.pulsar)
         if not given.conf:
-            return Settings.from_pairs(given.settings or [])
+            return Settings.from_pairs(given.settings or [], Settings.of_version(version))
         from pcli.replay.sources.lazy_file import reason_of
 
         try:
@@ -139,7 +141,7 @@ class BrokerRun:
         except UnicodeDecodeError:
             raise LocalError(f"--conf {given.conf}: not UTF-8 text") from None
         try:
-            base = Settings.from_file(text)
+            base = Settings.from_file(text, version)
         except LocalError as fault:
             raise LocalError(f"--conf {given.conf}: {fault.text}") from None
         return Settings.from_pairs(given.settings or [], base)

@@ -38,6 +38,7 @@ from pcli.minibroker.server.intercepting_server import InterceptingServer
 from pcli.minibroker.server.tcp_server import new_event_loop
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.spilling_storage import Pool
+from pcli.minibroker.versions import DEFAULT, version_of
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
@@ -74,6 +75,7 @@ class MiniBroker:
         max_log: int | str = _LOG,
         tls: bool = False,
         tokens: Mapping[str, str | Iterable[str]] | None = None,
+        version: str = "",
         data: str | Path | None = None,
         sync: bool = True,
         **settings: object,
@@ -84,6 +86,7 @@ class MiniBroker:
           host in the URLs that clients receive
         - ``insecure``: permit other addresses than loopback without authentication
         - ``set`` and other keywords: settings by their names in broker.conf; ``conf``: the initial settings
+        - ``version``: the version of Pulsar, ``4.2.4`` (the default) or ``5.0.1``; ``conf`` also has a version
         - ``topics``: topics to create at the start; ``jobs:4`` has four partitions
         - ``capture``: path of a pcapng file that receives every byte of every connection
         - ``clock``: a ``manual`` clock changes only with ``broker.clock.advance(seconds)``
@@ -115,7 +118,10 @@ class MiniBroker:
                 "authenticationProviders": "AuthenticationProviderToken",
                 "tokenSecretKey": secret,
             }
-        self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
+        if version and conf is not None:
+            raise LocalError("version: cannot be combined with conf, which has a version")
+        base = Settings.of_version(version_of(version) if version else DEFAULT) if conf is None else conf
+        self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], base)
         if self._roles:
             self._settings.superUserRoles = [role for role, actions in self._roles.items() if actions is None]
         self._settings.brokerServicePort = port_of("port", port)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter, ResourceGroupThrottles
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
     from pcli.minibroker.topics.unacked_message_limit import UnackedMessageLimit
+    from pcli.minibroker.versions import Version
 
 __all__ = ["BrokerService", "ClientRates", "Rate", "StorageRate"]
 
@@ -64,6 +65,8 @@ class BrokerService(Scheduler, Protocol):
     """The state of a broker that all its topics share (class BrokerService; implemented by `broker.Broker`)."""
 
     settings: Settings
+    version: Version
+    """The version of Pulsar that the broker reproduces."""
     policies: Policies
     schemas: SchemaRegistry
     watchers: TopicListWatchers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from pcli.codec.session import ClientSession, Event
 from pcli.codec.wire.build import push_entry
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
+from pcli.minibroker.versions import DEFAULT, version_of
 
 START = 1_700_000_000_000
 
@@ -86,9 +88,10 @@ class Client:
 class World:
     """A broker, its clients and their clock."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, version: str = DEFAULT.name, **settings: Any) -> None:
         self.now = START
-        self.broker = Broker(Settings(**settings), service_url="pulsar://127.0.0.1:6650", now=START)
+        chosen = dataclasses.replace(Settings.of_version(version_of(version)), **settings)
+        self.broker = Broker(chosen, service_url="pulsar://127.0.0.1:6650", now=START)
         self.clients: dict[Any, Client] = {}
 
     def accept(self, address: str = "10.0.0.1", **session: Any) -> Client:

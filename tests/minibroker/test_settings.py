@@ -10,6 +10,7 @@ import pytest
 from pcli.codec.errors import LocalError
 from pcli.minibroker.policies.policy_table import BY_SETTING
 from pcli.minibroker.settings import IGNORED, Settings
+from pcli.minibroker.versions import DEFAULT, VERSIONS
 
 SOURCES = Path(__file__).parent.parent.parent / "minibroker"
 KNOWN = {row.name: row for row in Settings.describe()}
@@ -86,10 +87,46 @@ def test_settings_without_effect_are_accepted_and_named():
 
 
 def test_every_setting_parses_its_shown_value():
-    for row in KNOWN.values():
-        settings = Settings.from_pairs([f"{row.name}={row.default}"])
-        assert settings == Settings(), row.name
-        assert row.text
+    for column, version in enumerate(VERSIONS.values()):
+        usual = Settings.of_version(version)
+        for row in KNOWN.values():
+            shown = row.defaults[column]
+            if shown is not None:
+                assert Settings.from_pairs([f"{row.name}={shown}"], usual) == usual, row.name
+            assert row.text
+
+
+def test_the_defaults_are_those_of_the_default_version():
+    assert Settings.of_version(DEFAULT) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "value"),
+    [
+        ("4.2.4", "dispatcherMaxReadBatchSize", 100),
+        ("5.0.1", "dispatcherMaxReadBatchSize", 500),
+        ("4.2.4", "defaultNumberOfNamespaceBundles", 4),
+        ("5.0.1", "defaultNumberOfNamespaceBundles", 32),
+        ("4.2.4", "scalableTopicsEnabled", False),
+        ("5.0.1", "scalableTopicsEnabled", True),
+    ],
+)
+def test_defaults_of_a_version(version, name, value):
+    assert getattr(Settings.of_version(VERSIONS[version]), name) == value
+    assert getattr(Settings.from_file("maxProducersPerTopic=3", VERSIONS[version]), name) == value
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "value"),
+    [
+        ("4.2.4", "scalableTopicsEnabled", False),
+        ("5.0.1", "subscriptionSharedUseClassicPersistentImplementation", False),
+    ],
+)
+def test_a_setting_of_another_version_has_no_effect(version, name, value):
+    settings = Settings.from_pairs([f"{name}=true"], Settings.of_version(VERSIONS[version]))
+    assert getattr(settings, name) is value
+    assert settings.note() == f"settings without effect: {name}"
 
 
 def test_every_setting_is_used():

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
-from pcli.minibroker.broker import VERSION
 from pcli.minibroker.stats.topic_stats import Json, topic_stats
 from pcli.minibroker.topic_names import namespace_of
 
@@ -197,7 +196,7 @@ def _load_report(call: Call) -> Any:
         "lastStats": {},
         **dict.fromkeys(("numTopics", "numBundles", "numConsumers", "numProducers"), 0),
         **{name: [] for name in ("bundles", "lastBundleGains", "lastBundleLosses")},
-        "brokerVersionString": VERSION,
+        "brokerVersionString": call.broker.version.name,
         "protocols": {},
         "advertisedListeners": {},
         "loadManagerClassName": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",

@@ -10,7 +10,6 @@ from typing import Any, Final
 from pcli.codec.errors import LocalError
 from pcli.minibroker.admin.body_types import BOOKIE_INFO
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
-from pcli.minibroker.broker import VERSION
 from pcli.minibroker.settings import IGNORED, Settings
 
 __all__ = ["ENDPOINTS"]
@@ -25,33 +24,28 @@ autoSkipNonRecoverableData bookkeeperUseV2WireProtocol brokerClientAuthenticatio
 brokerClientAuthenticationPlugin brokerClientTlsEnabled brokerDeleteInactivePartitionedTopicMetadataEnabled
 brokerDeleteInactiveTopicsEnabled brokerDeleteInactiveTopicsFrequencySeconds
 brokerDeleteInactiveTopicsMaxInactiveDurationSeconds brokerDeleteInactiveTopicsMode
-brokerPublisherThrottlingMaxByteRate brokerPublisherThrottlingMaxMessageRate
-brokerPublisherThrottlingTickTimeMillis brokerReplicationInactiveThresholdSeconds brokerShutdownTimeoutMs
-clientLibraryVersionCheckEnabled configurationMetadataSyncEventTopic defaultNamespaceBundleSplitAlgorithm
-defaultNumPartitions defaultNumberOfNamespaceBundles dispatchThrottlingOnBatchMessageEnabled
-dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRateInByte dispatchThrottlingRateInMsg
-dispatchThrottlingRatePerReplicatorInByte dispatchThrottlingRatePerReplicatorInMsg
+brokerPublisherThrottlingMaxByteRate brokerPublisherThrottlingMaxMessageRate brokerPublisherThrottlingTickTimeMillis
+brokerReplicationInactiveThresholdSeconds brokerShutdownTimeoutMs clientLibraryVersionCheckEnabled
+configurationMetadataSyncEventTopic defaultNamespaceBundleSplitAlgorithm defaultNumPartitions
+dispatchThrottlingOnBatchMessageEnabled dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRateInByte
+dispatchThrottlingRateInMsg dispatchThrottlingRatePerReplicatorInByte dispatchThrottlingRatePerReplicatorInMsg
 dispatchThrottlingRatePerSubscriptionInByte dispatchThrottlingRatePerSubscriptionInMsg
-dispatchThrottlingRatePerTopicInByte dispatchThrottlingRatePerTopicInMsg
-dispatchThrottlingRateRelativeToPublishRate dispatcherDispatchMessagesInSubscriptionThread
-dispatcherEntryFilterRescheduledMessageDelay dispatcherMaxReadBatchSize dispatcherMaxReadSizeBytes
-dispatcherMaxRoundRobinBatchSize dispatcherMinReadBatchSize dispatcherPauseOnAckStatePersistentEnabled
-dispatcherReadFailureBackoffInitialTimeInMs dispatcherReadFailureBackoffMandatoryStopTimeInMs
-dispatcherReadFailureBackoffMaxTimeInMs entryFilterNames entryFiltersDirectory exposeBundlesMetricsInPrometheus
-failureDomainsEnabled flowOrQpsDifferenceThresholdPercentage forceDeleteNamespaceAllowed
-forceDeleteTenantAllowed httpRequestsFailOnUnknownPropertiesEnabled isAllowAutoUpdateSchemaEnabled
-keySharedLookAheadMsgInReplayThresholdPerConsumer keySharedLookAheadMsgInReplayThresholdPerSubscription
-keySharedUnblockingIntervalMs loadBalanceSheddingDelayInSeconds loadBalancerAutoBundleSplitEnabled
-loadBalancerAutoUnloadSplitBundlesEnabled loadBalancerAverageResourceUsageDifferenceThresholdPercentage
-loadBalancerAvgShedderHighThreshold loadBalancerAvgShedderHitCountHighThreshold
-loadBalancerAvgShedderHitCountLowThreshold loadBalancerAvgShedderLowThreshold
-loadBalancerBandwidthInResourceWeight loadBalancerBandwidthOutResourceWeight
-loadBalancerBandwithInResourceWeight loadBalancerBandwithOutResourceWeight
-loadBalancerBrokerLoadDataTTLInSeconds loadBalancerBrokerLoadTargetStd loadBalancerBrokerMaxTopics
-loadBalancerBrokerOverloadedThresholdPercentage loadBalancerBrokerThresholdShedderPercentage
-loadBalancerBundleUnloadMinThroughputThreshold loadBalancerCPUResourceWeight loadBalancerDebugModeEnabled
-loadBalancerDirectMemoryResourceWeight loadBalancerDistributeBundlesEvenlyEnabled
-loadBalancerHistoryResourcePercentage loadBalancerHostUsageCheckIntervalMinutes loadBalancerLoadSheddingStrategy
+dispatchThrottlingRatePerTopicInByte dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRateRelativeToPublishRate
+dispatcherEntryFilterRescheduledMessageDelay dispatcherMaxReadSizeBytes dispatcherMaxRoundRobinBatchSize
+dispatcherMinReadBatchSize dispatcherPauseOnAckStatePersistentEnabled dispatcherReadFailureBackoffInitialTimeInMs
+dispatcherReadFailureBackoffMandatoryStopTimeInMs dispatcherReadFailureBackoffMaxTimeInMs entryFilterNames
+entryFiltersDirectory exposeBundlesMetricsInPrometheus failureDomainsEnabled flowOrQpsDifferenceThresholdPercentage
+forceDeleteNamespaceAllowed forceDeleteTenantAllowed httpRequestsFailOnUnknownPropertiesEnabled
+isAllowAutoUpdateSchemaEnabled keySharedUnblockingIntervalMs loadBalanceSheddingDelayInSeconds
+loadBalancerAutoBundleSplitEnabled loadBalancerAutoUnloadSplitBundlesEnabled
+loadBalancerAverageResourceUsageDifferenceThresholdPercentage loadBalancerAvgShedderHighThreshold
+loadBalancerAvgShedderHitCountHighThreshold loadBalancerAvgShedderHitCountLowThreshold
+loadBalancerAvgShedderLowThreshold loadBalancerBandwidthInResourceWeight loadBalancerBandwidthOutResourceWeight
+loadBalancerBandwithInResourceWeight loadBalancerBandwithOutResourceWeight loadBalancerBrokerLoadDataTTLInSeconds
+loadBalancerBrokerLoadTargetStd loadBalancerBrokerMaxTopics loadBalancerBrokerOverloadedThresholdPercentage
+loadBalancerBrokerThresholdShedderPercentage loadBalancerBundleUnloadMinThroughputThreshold
+loadBalancerCPUResourceWeight loadBalancerDebugModeEnabled loadBalancerDirectMemoryResourceWeight
+loadBalancerHistoryResourcePercentage loadBalancerHostUsageCheckIntervalMinutes
 loadBalancerMaxNumberOfBrokerSheddingPerCycle loadBalancerMaxNumberOfBundlesInBundleLoadReport
 loadBalancerMaxNumberOfBundlesToSplitPerCycle loadBalancerMemoryResourceWeight
 loadBalancerMsgRateDifferenceShedderThreshold loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold
@@ -61,30 +55,27 @@ loadBalancerNamespaceBundleSplitConditionHitCountThreshold loadBalancerNamespace
 loadBalancerReportUpdateMaxIntervalMinutes loadBalancerReportUpdateMinIntervalMillis
 loadBalancerReportUpdateThresholdPercentage loadBalancerServiceUnitStateMaxConcurrentOverrides
 loadBalancerServiceUnitTableViewSyncer loadBalancerSheddingBundlesWithPoliciesEnabled
-loadBalancerSheddingConditionHitCountThreshold loadBalancerSheddingEnabled
-loadBalancerSheddingExcludedNamespaces loadBalancerSheddingGracePeriodMinutes
-loadBalancerSheddingIntervalMinutes loadBalancerTransferEnabled loadManagerClassName
-managedLedgerCacheEvictionExtendTTLOfEntriesWithRemainingExpectedReadsMaxTimes
-managedLedgerCacheEvictionExtendTTLOfRecentlyAccessed managedLedgerCacheEvictionTimeThresholdMillis
-managedLedgerCacheEvictionWatermark managedLedgerCacheSizeMB
+loadBalancerSheddingConditionHitCountThreshold loadBalancerSheddingEnabled loadBalancerSheddingExcludedNamespaces
+loadBalancerSheddingGracePeriodMinutes loadBalancerSheddingIntervalMinutes loadBalancerTransferEnabled
+loadManagerClassName managedLedgerCacheEvictionExtendTTLOfEntriesWithRemainingExpectedReadsMaxTimes
+managedLedgerCacheEvictionTimeThresholdMillis managedLedgerCacheEvictionWatermark managedLedgerCacheSizeMB
 managedLedgerCursorResetLedgerCloseTimestampMaxClockSkewMillis managedLedgerForceRecovery
 managedLedgerInactiveLedgerRolloverTimeSeconds managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds
 managedLedgerMaxBacklogBetweenCursorsForCaching managedLedgerMinimumBacklogCursorsForCaching
 managedLedgerMinimumBacklogEntriesForCaching managedLedgerTraceTaskExecution maxConcurrentLookupRequest
 maxConcurrentTopicLoadRequest maxMessagePublishBufferSizeInMB maxNamespacesPerTenant
 maxNumPartitionsPerPartitionedTopic maxPublishRatePerTopicInBytes maxPublishRatePerTopicInMessages maxTenants
-maxTopicsPerNamespace maxUnloadBundleNumPerShedding maxUnloadPercentage metadataSyncEventTopic minUnloadMessage
-minUnloadMessageThroughput namespaceBundleUnloadingTimeoutMs preciseDispatcherFlowControl preferLaterVersions
-replicationProducerQueueSize replicationStartAt resourceUsageTransportPublishIntervalInSecs
-schemaLedgerForceRecovery skipBrokerShutdownOnOOM strictlyVerifySubscriptionName
-subscribeRatePeriodPerConsumerInSecond subscribeThrottlingRatePerConsumer subscriptionKeySharedEnable
-subscriptionKeySharedUseClassicPersistentImplementation subscriptionRedeliveryTrackerEnabled
-subscriptionSharedUseClassicPersistentImplementation subscriptionTypesEnabled superUserRoles
+maxTopicsPerNamespace maxUnloadBundleNumPerShedding metadataSyncEventTopic minUnloadMessage minUnloadMessageThroughput
+namespaceBundleUnloadingTimeoutMs preciseDispatcherFlowControl preferLaterVersions replicationProducerQueueSize
+replicationStartAt resourceUsageTransportPublishIntervalInSecs schemaLedgerForceRecovery skipBrokerShutdownOnOOM
+strictlyVerifySubscriptionName subscribeRatePeriodPerConsumerInSecond subscribeThrottlingRatePerConsumer
+subscriptionKeySharedEnable subscriptionRedeliveryTrackerEnabled subscriptionTypesEnabled superUserRoles
 supportedNamespaceBundleSplitAlgorithms topicFactoryClassName topicNameCacheMaxCapacity
 topicPoliciesCacheInitTimeoutSeconds topicPublisherThrottlingTickTimeMillis transactionLogBatchedWriteEnabled
 transactionPendingAckBatchedWriteEnabled unblockStuckSubscriptionEnabled
 """
-"""The settings that a real broker can change at runtime (dynamic fields of ServiceConfiguration in 4.2.4)."""
+"""The settings that a real broker can change at runtime (dynamic fields of ServiceConfiguration), except those in
+`versions`."""
 
 _NO_FIELDS: Final = ("basicAuthConf", "streamingDispatch", "token")
 """The first letters of settings that are not fields of ServiceConfiguration. Some of them are secrets."""
@@ -113,7 +104,7 @@ def _ok(call: Call) -> Reply:
 
 
 def _version(call: Call) -> Reply:
-    return _text(VERSION)
+    return _text(call.broker.version.name)
 
 
 def _leader(call: Call) -> Any:
@@ -162,8 +153,9 @@ def _runtime(call: Call) -> Any:
     """Return all fields of ServiceConfiguration, as Java writes their values."""
     broker, settings = call.broker, call.broker.settings
     given = {**settings.unsupported, **broker.policies.dynamic}
-    found = {name: _written(name, value, given) for name, value in IGNORED.items() if value is not None}
-    for name in _IMPLEMENTED:
+    defaults = {name: value for name, value in IGNORED.items() if value is not None} | broker.version.defaults
+    found = {name: _written(name, value, given) for name, value in defaults.items()}
+    for name in _IMPLEMENTED - broker.version.missing:
         if not name.startswith(_NO_FIELDS):
             value = getattr(settings, name)
             found[name] = f"[{', '.join(value)}]" if isinstance(value, list) else settings.text(name)
@@ -186,9 +178,13 @@ def _written(name: str, default: str, given: Mapping[str, str]) -> str:
     return default if wrong or _HIDDEN.fullmatch(name) else value
 
 
+def _dynamic_settings(call: Call) -> list[str]:
+    return [*_DYNAMIC_SETTINGS.split(), *sorted(call.broker.version.dynamic)]
+
+
 def _dynamic(call: Call, verb: str) -> str:
     name = call.path_text("name")
-    if name not in _DYNAMIC_SETTINGS.split():
+    if name not in _dynamic_settings(call):
         raise RestError(412, f"Can't {verb} non-dynamic configuration")
     return name
 
@@ -211,7 +207,7 @@ def _unset(call: Call) -> Reply:
     """Reset a setting to its default."""
     name = _dynamic(call, "delete")
     if call.broker.policies.dynamic.pop(name, None) is not None and name in _IMPLEMENTED:
-        call.broker.settings.put(name, Settings().text(name))
+        call.broker.settings.put(name, Settings.of_version(call.broker.version).text(name))
         call.broker.settings_changed()
     return Reply(200)
 
@@ -236,7 +232,7 @@ _OF_BROKERS: Final = (
     Endpoint("GET", f"{_BROKERS}/backlog-quota-check", _check_backlog_quotas, "check all backlog quotas now"),
     Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the effective settings"),
     Endpoint("GET", f"{_DYNAMIC}/values", lambda call: call.broker.policies.dynamic, "the settings changed at runtime"),
-    Endpoint("GET", _DYNAMIC, lambda call: _DYNAMIC_SETTINGS.split(), "the settings that can be changed at runtime"),
+    Endpoint("GET", _DYNAMIC, _dynamic_settings, "the settings that can be changed at runtime"),
     Endpoint("POST", f"{_DYNAMIC}/{{name}}/{{value}}", _set, "change a setting"),
     Endpoint("DELETE", f"{_DYNAMIC}/{{name}}", _unset, "reset a setting to its default"),
     Endpoint("GET", f"{_BROKERS}/{{cluster}}", _brokers, "addresses of the brokers of a cluster (only this broker)"),

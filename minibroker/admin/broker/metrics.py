@@ -26,7 +26,6 @@ from pcli.minibroker.admin.broker.metric_tables import (
     TRANSACTION_BUFFER,
 )
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply
-from pcli.minibroker.broker import VERSION
 from pcli.minibroker.policies.backlog_quotas import AGE, SIZE
 from pcli.minibroker.stats.topic_stats import Json, topic_stats
 from pcli.minibroker.topic_names import is_system, namespace_of
@@ -113,7 +112,7 @@ def _of_broker(broker: Broker) -> Iterator[_Sample]:
     connections = {"broker": broker.host, "metric": "broker_connection"}
     accepted = broker.connections_accepted
     closed = accepted - len(broker.connections)
-    yield "pulsar_version_info", {"version": VERSION, "commit": ""}, 1
+    yield "pulsar_version_info", {"version": broker.version.name, "commit": ""}, 1
     yield "pulsar_active_connections", connections, len(broker.connections)
     yield "pulsar_connection_created_total_count", connections, accepted
     yield "pulsar_connection_create_success_count", connections, accepted

@@ -10,7 +10,13 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.body_types import PARTITIONED_METADATA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
-from pcli.minibroker.admin.topics.topics import SYSTEM_TOPIC, check_external, check_unused, delete_policies_and_schemas
+from pcli.minibroker.admin.topics.topics import (
+    SYSTEM_TOPIC,
+    check_external,
+    check_shadow_topics,
+    check_unused,
+    delete_policies_and_schemas,
+)
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.topic_names import is_system
@@ -33,6 +39,7 @@ def _create(call: Call) -> None:
     metadata: Any = {"partitions": call.body} if isinstance(call.body, int) else call.body
     if metadata is None:
         raise unexpected('Cannot read field "partitions" because "metadata" is null')
+    check_shadow_topics(call, metadata.get("properties"))
     count = _count(call, metadata["partitions"])
     if registry.exists(name):
         raise RestError(409, "This topic already exists")

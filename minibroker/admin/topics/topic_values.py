@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.topics.topics import SHADOW_TOPICS_DISABLED
 from pcli.minibroker.policies.java_types import BOOLEAN, STRING_LIST
 from pcli.minibroker.policies.policy_types import DISPATCH_RATE
 
@@ -109,6 +110,8 @@ def _shadow_topics(call: Call) -> Reply:
 
 def _set_shadow_topics(call: Call) -> None:
     name = call.topic_with_policies()
+    if not call.broker.settings.enableShadowTopics:
+        raise RestError(405, SHADOW_TOPICS_DISABLED)
     if not name.persistent:
         raise RestError(412, "Only persistent source topic is supported with shadow topics.")
     if not call.body:

@@ -19,14 +19,27 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.stats.internal_stats import ledger_properties
 from pcli.minibroker.topic_names import is_internal, is_system
+from pcli.minibroker.topics.shadow_replicators import SHADOW_SOURCE
 from pcli.minibroker.topics.topic_compaction import AlreadyRunningError, TopicCompaction
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "SYSTEM_TOPIC", "check_external", "check_unused", "delete_policies_and_schemas", "delete_topic"]
+__all__ = [
+    "ENDPOINTS",
+    "SHADOW_TOPICS_DISABLED",
+    "SYSTEM_TOPIC",
+    "check_external",
+    "check_shadow_topics",
+    "check_unused",
+    "delete_policies_and_schemas",
+    "delete_topic",
+]
 
+SHADOW_TOPICS_DISABLED: Final = "Shadow topics are disabled"
 SYSTEM_TOPIC: Final = "Termination of a system topic is not allowed"
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
@@ -41,6 +54,7 @@ def _create(call: Call) -> None:
     name = call.topic_name
     call.namespace_of_new_topic()
     check_external(name)
+    check_shadow_topics(call, call.body)
     registry = call.broker.topic_registry
     if name.partition >= 0:
         _check_partition(name, registry.partitions(name.base))
@@ -55,6 +69,12 @@ def _create(call: Call) -> None:
         properties.pop(str(name.base), None)
         raise
     registry.look_up(name)
+
+
+def check_shadow_topics(call: Call, properties: Mapping[str, str] | None) -> None:
+    """Raise 405 if the properties make a topic a shadow topic, which the settings can disable."""
+    if SHADOW_SOURCE in (properties or {}) and not call.broker.settings.enableShadowTopics:
+        raise RestError(405, SHADOW_TOPICS_DISABLED)
 
 
 def check_external(name: TopicName) -> None:
@@ -203,6 +223,7 @@ def _properties(call: Call) -> Any:
 
 
 def _add_properties(call: Call) -> None:
+    check_shadow_topics(call, call.body)
     call.broker.policies.properties.setdefault(_existing(call), {}).update(call.body or {})
 
 

@@ -50,6 +50,13 @@ class Running:
             frames += self.reader.feed(data)
         return Frame.of(frames[-1].data).command
 
+    @property
+    def connected(self):
+        """The CONNECTED of a new connection."""
+        with socket.create_connection(("127.0.0.1", self.port), 10) as line:
+            line.sendall(push_frame(pb.CommandConnect(client_version="t", protocol_version=20)))
+            return Frame.of(line.recv(1 << 16)).command.connected
+
     def stop(self, number=signal.SIGINT):
         """Return the exit code and the output."""
         self.process.send_signal(number)
@@ -173,11 +180,21 @@ def test_settings_from_a_file_and_from_options(start, tmp_path):
     conf = tmp_path / "broker.conf"
     conf.write_text("# a comment\nmaxMessageSize=2000\nclusterName=filed\nzookeeperServers=\n")
     broker = start("--conf", conf, "--set", "maxMessageSize=3000")
-    broker.ask(pb.CommandPing())
-    line = socket.create_connection(("127.0.0.1", broker.port), 10)
-    line.sendall(push_frame(pb.CommandConnect(client_version="t", protocol_version=20)))
-    assert Frame.of(line.recv(1 << 16)).command.connected.max_message_size == 3000
-    line.close()
+    assert broker.connected.max_message_size == 3000
+
+
+@pytest.mark.parametrize("conf", [False, True])
+def test_a_version_of_pulsar(start, tmp_path, conf):
+    (tmp_path / "broker.conf").write_text("maxMessageSize=2000\n")
+    broker = start("--pulsar", "5.0.1", *(("--conf", tmp_path / "broker.conf") if conf else ()))
+    assert broker.connected.server_version == "Pulsar Server5.0.1"
+    assert broker.connected.max_message_size == (2000 if conf else 5242880)
+    assert broker.connected.feature_flags.supports_scalable_topics
+
+
+def test_an_unknown_version(pcli):
+    result = pcli("broker", "--pulsar", "6")
+    assert (result.code, result.err) == (2, "pcli: version '6': must be 4.2.4 or 5.0.1\n")
 
 
 def test_faults(start):

@@ -99,3 +99,26 @@ def test_after_the_forced_deletion_of_the_shadow_topic_the_source_works(world, r
     assert len(producer.publish("m0")) == 1
     assert rest("DELETE", f"{REST}/t?force=true").status == 204
     assert not world.broker.failures
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "media"),
+    [
+        ("s", {"PULSAR.SHADOW_SOURCE": SOURCE}, "application/json"),
+        (
+            "p/partitions",
+            {"partitions": 2, "properties": {"PULSAR.SHADOW_SOURCE": SOURCE}},
+            "application/vnd.partitioned-topic-metadata+json",
+        ),
+        ("t/properties", {"PULSAR.SHADOW_SOURCE": SOURCE}, "application/json"),
+        ("t/shadowTopics", [SHADOW], "application/json"),
+        ("t/shadowTopics", [], "application/json"),
+    ],
+)
+def test_shadow_topics_are_disabled_by_default_in_version_5(make_rest, path, body, media):
+    """Responses of a real 5.0.1. With the setting, it behaves like 4.2.4 (``tests/conform``)."""
+    _, rest = make_rest(version="5.0.1")
+    assert rest("PUT", f"{REST}/t").status == 204
+    answer = rest("PUT", f"{REST}/{path}", body, media)
+    assert (answer.status, answer.json) == (405, {"reason": "Shadow topics are disabled"})
+    assert rest("GET", f"{REST}/s/stats").status == rest("GET", f"{REST}/p/partitioned-stats").status == 404

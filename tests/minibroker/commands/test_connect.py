@@ -63,3 +63,20 @@ def test_ping_in_any_state(world, version):
     stranger = world.accept()
     assert stranger(pb.CommandPing()) == [pb.CommandPong()]
     assert world.client(version=version)(pb.CommandPing(), pb.CommandPong()) == [pb.CommandPong()]
+
+
+@pytest.mark.parametrize(
+    ("topics", "coordinators", "offered"),
+    [
+        (True, True, {"supports_scalable_topics", "supports_tc_metadata_discovery"}),
+        (True, False, {"supports_scalable_topics"}),
+        (False, True, set()),
+    ],
+)
+def test_the_offer_of_version_5(make_world, topics, coordinators, offered):
+    settings = {"scalableTopicsEnabled": topics, "transactionCoordinatorScalableTopicsEnabled": coordinators}
+    connected = make_world(version="5.0.1", **settings).client().session.connected
+    usual = {"supports_topic_watchers", "supports_topic_watcher_reconcile", "supports_repl_dedup_by_lid_and_eid"}
+    usual |= {"supports_get_partitioned_metadata_without_auto_creation"}
+    assert connected.server_version == "Pulsar Server5.0.1"
+    assert {field.name for field, _ in connected.feature_flags.ListFields()} == usual | offered

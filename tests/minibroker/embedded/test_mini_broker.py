@@ -64,12 +64,21 @@ def test_settings_by_keyword_by_dictionary_and_by_conf(connect):
     assert conf.clusterName == "first"
 
 
+def test_a_version_of_pulsar_also_after_a_restart(connect):
+    with MiniBroker(version="5.0.1", clusterName="mine") as broker:
+        for _ in range(2):
+            assert connect(broker).session.connected.server_version == "Pulsar Server5.0.1"
+            broker.restart()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({"maxUnackedMessagePerConsumer": 5}, "near: maxUnackedMessagesPerConsumer"),
         ({"maxMessageSize": "big"}, "maxMessageSize=big: must be an integer"),
         ({"clock": "slow"}, "real or manual"),
+        ({"version": "5"}, "version '5': must be 4.2.4 or 5.0.1"),
+        ({"version": "5.0.1", "conf": Settings()}, "version: cannot be combined with conf"),
         ({"latency": "3"}, "latency 3: must be a time"),
         ({"topics": ["a/b"]}, "write topic or tenant/namespace/topic"),
     ],

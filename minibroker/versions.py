@@ -1,0 +1,196 @@
+"""The versions of Pulsar that the broker reproduces, and everything that differs between them.
+
+Rules of this file
+1. A version is a column. Each row has one value for each version, in the order of `NAMES`.
+2. The rows of `Version` are behaviours. The broker reads them as ``broker.version.<name>``. No other module compares
+   versions.
+3. The rows of `_SETTINGS` are settings whose default, existence or kind differs. A setting that another version has is
+   accepted and has no effect, as on a real broker.
+4. A row begins with the first version in which the values differ. Its source is a transcript in tests/conform, a REST
+   response in tests/minibroker/admin, or the runtime configuration of real brokers.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Generic, TypeVar, overload
+
+from pcli.codec.errors import LocalError
+
+__all__ = ["BEHAVIOURS", "DEFAULT", "NAMES", "VERSIONS", "Behaviour", "Version", "version_of"]
+
+NAMES: Final = ("4.2.4", "5.0.1")
+"""The versions, in the order of the columns."""
+
+_SETTINGS: Final = """
+authenticateOriginalAuthData                                       false        true
+bookkeeperClientSeparatedIoThreadsEnabled                          false        true
+brokerClientJcaProvider                                            -            ""
+brokerClientJsseProvider                                           -            ""
+brokerClientSslFactoryPlugin                                       o.a.p.common.util.DefaultPulsarSslFactory -
+brokerClientSslFactoryPluginParams                                 ""           -
+brokerClientTlsFactoryClassName                                    -            ""
+brokerClientTlsFactoryConfig                                       -            ""
+brokerCloseInactiveTopicsEnabled                                   -            false*
+defaultNumberOfNamespaceBundles                                    4*           32*
+defaultNumberOfSystemNamespaceBundles                              -            64
+dispatcherDispatchMessagesInSubscriptionThread                     true*        false*
+dispatcherMaxReadBatchSize                                         100*         500*
+enableShadowTopics                                                 -            false
+exposeConsumerLevelMetricsInPrometheus                             false        false*
+exposeManagedCursorMetricsInPrometheus                             false        false*
+exposeManagedLedgerMetricsInPrometheus                             true         true*
+exposePreciseBacklogInPrometheus                                   false        false*
+exposeProducerLevelMetricsInPrometheus                             false        false*
+exposeSubscriptionBacklogAgeInPrometheus                           -            false
+exposeSubscriptionBacklogSizeInPrometheus                          false        false*
+exposeTopicLevelMetricsInPrometheus                                true         true*
+httpMaxResponseHeaderSize                                          -            8192
+internalListenerName                                               ""           internal
+jcaProvider                                                        -            ""
+jsseProvider                                                       -            ""
+keySharedLookAheadMsgInReplayThresholdPerConsumer                  2000*        4000*
+keySharedLookAheadMsgInReplayThresholdPerSubscription              20000*       40000*
+loadBalancerDistributeBundlesEvenlyEnabled                         true*        false*
+loadBalancerLoadPlacementStrategy
+    o.a.p.broker.loadbalance.impl.LeastLongTermMessageRate
+    o.a.p.broker.loadbalance.impl.AvgShedder
+loadBalancerLoadSheddingStrategy
+    o.a.p.broker.loadbalance.impl.ThresholdShedder*
+    o.a.p.broker.loadbalance.impl.AvgShedder*
+loadManagerMigrationEnabled                                        -            false*
+managedCursorInfoCompressionType                                   NONE         LZ4
+managedLedgerAddEntryHandoverMaxBatchBytesSize                     -            5242880*
+managedLedgerAddEntryHandoverMaxBatchItems                         -            1024*
+managedLedgerBatchReadEnabled                                      -            true*
+managedLedgerCacheEvictionExtendTTLOfRecentlyAccessed              true*        false*
+managedLedgerInfoCompressionType                                   NONE         LZ4
+managedLedgerMaxBatchDeletedIndexToPersist                         10000        200000
+managedLedgerMaxReadsInFlightSizeInMB                              0            ""
+managedLedgerMaxUnackedRangesToPersist                             10000        200000
+managedLedgerMaxUnackedRangesToPersistInMetadataStore              1000         200000
+managedLedgerReadAheadEnabled                                      -            true
+managedLedgerReadEntriesCallbackInline                             -            true
+managedLedgerUnackedRangesOpenCacheSetEnabled                      true         -
+maxUnloadPercentage                                                0.2*         0.5*
+packagesManagementAllowLegacyJavaSerialization                     -            true
+packagesManagementJsonSerializationEnabled                         -            true
+replicationMaxReadProcessingStepsPerTurn                           -            64
+scalableTopicAutoScaleEnabled                                      -            true*
+scalableTopicAutoScaleIntervalSeconds                              -            60
+scalableTopicConsumerSessionGracePeriodSeconds                     -            60
+scalableTopicEntryBucketBudget                                     -            4*
+scalableTopicEntryBucketMaxPerSegment                              -            1024*
+scalableTopicLoadReportIntervalSeconds                             -            10
+scalableTopicLoadReportRateChangeThreshold                         -            0.25*
+scalableTopicMaxDagDepth                                           -            10*
+scalableTopicMaxSegments                                           -            64*
+scalableTopicMergeBytesRateInThreshold                             -            5000000*
+scalableTopicMergeBytesRateOutThreshold                            -            25000000*
+scalableTopicMergeCooldownSeconds                                  -            300*
+scalableTopicMergeMsgRateInThreshold                               -            1000.0*
+scalableTopicMergeMsgRateOutThreshold                              -            5000.0*
+scalableTopicMergeWindowSeconds                                    -            300*
+scalableTopicMinSegments                                           -            1*
+scalableTopicRebucketCooldownSeconds                               -            60*
+scalableTopicSplitBytesRateInThreshold                             -            50000000*
+scalableTopicSplitBytesRateOutThreshold                            -            250000000*
+scalableTopicSplitCooldownSeconds                                  -            60*
+scalableTopicSplitMsgRateInThreshold                               -            10000.0*
+scalableTopicSplitMsgRateOutThreshold                              -            50000.0*
+scalableTopicSplitVsRebucketMinMsgRateInThreshold                  -            1000.0*
+scalableTopicsEnabled                                              -            true
+sslFactoryPlugin                                                   o.a.p.common.util.DefaultPulsarSslFactory -
+sslFactoryPluginParams                                             ""           -
+subscriptionKeySharedUseClassicPersistentImplementation            false*       -
+subscriptionSharedUseClassicPersistentImplementation               false*       -
+tlsFactoryClassName                                                -            ""
+tlsFactoryConfig                                                   -            ""
+tlsHostnameVerificationEnabled                                     false        true
+topicLoadTimeoutSeconds                                            60           60*
+transactionBufferProviderClassName
+    o.a.p.broker.transaction.buffer.impl.TopicTransactionBufferProvider
+    o.a.p.broker.transaction.buffer.impl.DispatchingTransactionBufferProvider
+transactionCoordinatorScalableTopicsEnabled                        -            true
+transactionCoordinatorScalableTopicsGcIntervalSeconds              -            300
+transactionCoordinatorScalableTopicsGcRetentionSeconds             -            900
+transactionCoordinatorScalableTopicsParallelism                    -            16
+transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds    -            60
+transactionPendingAckStoreProviderClassName
+    o.a.p.broker.transaction.pendingack.impl.MLPendingAckStoreProvider
+    o.a.p.broker.transaction.pendingack.impl.DispatchingTransactionPendingAckStoreProvider
+webServiceTlsProvider                                              Conscrypt    ""
+"""
+"""The settings that differ: name, and default in each version as the REST API prints it.
+
+``-`` is a version without the setting, ``""`` an empty value. A star marks a setting that can be changed at runtime.
+``o.a.p.`` is ``org.apache.pulsar.``.
+"""
+
+_T = TypeVar("_T")
+
+
+class Behaviour(Generic[_T]):
+    """A row of the table: a behaviour with its value in each version."""
+
+    def __init__(self, text: str, values: tuple[_T, ...]) -> None:
+        """``text`` describes the behaviour and its source. Raises ValueError if a version has no value."""
+        if len(values) != len(NAMES):
+            raise ValueError(f"{text}: {len(values)} values for {len(NAMES)} versions")
+        self.text, self.values = text, values
+
+    @overload
+    def __get__(self, version: None, owner: type[Version]) -> Behaviour[_T]: ...
+
+    @overload
+    def __get__(self, version: Version, owner: type[Version]) -> _T: ...
+
+    def __get__(self, version: Version | None, owner: type[Version]) -> Behaviour[_T] | _T:
+        return self if version is None else self.values[version.column]
+
+
+class Version:
+    """One version of Pulsar: a column of the tables."""
+
+    def __init__(self, column: int) -> None:
+        self.column = column
+        self.name = NAMES[column]
+        cells = {row[0]: row[1 + column] for row in _rows()}
+        self.missing = frozenset(name for name, cell in cells.items() if cell == "-")
+        """The settings of other versions that this one does not have."""
+        self.dynamic = frozenset(name for name, cell in cells.items() if cell.endswith("*"))
+        """The settings of the table that can be changed at runtime."""
+        self.defaults = {name: _default(cell) for name, cell in cells.items() if name not in self.missing}
+        """The defaults of the settings of the table."""
+
+    acks_out_of_range_fail = Behaviour(
+        "The response to an ACK after the last entry, or to a cumulative ACK before the mark-delete position, has an "
+        "error (`ack.beyond_the_end`, `ack.cumulative_backwards`).",
+        (False, True),
+    )
+
+
+def _rows() -> list[list[str]]:
+    words = _SETTINGS.split()
+    width = 1 + len(NAMES)
+    return [words[start : start + width] for start in range(0, len(words), width)]
+
+
+def _default(cell: str) -> str:
+    return "" if cell == '""' else cell.removesuffix("*").replace("o.a.p.", "org.apache.pulsar.")
+
+
+BEHAVIOURS: Final = [row for row in vars(Version).values() if isinstance(row, Behaviour)]
+"""The behaviours that differ."""
+
+VERSIONS: Final = {name: Version(column) for column, name in enumerate(NAMES)}
+"""The versions by name."""
+
+DEFAULT: Final = VERSIONS["4.2.4"]
+"""The version that most users run."""
+
+
+def version_of(name: str) -> Version:
+    """Return the version of this name. Raises LocalError if it is unknown."""
+    if name not in VERSIONS:
+        raise LocalError(f"version {name!r}: must be {' or '.join(NAMES)}")
+    return VERSIONS[name]
