@@ -28,6 +28,7 @@ from pcli.minibroker.error_responses import NOBODY, error
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.monitors import Monitors
 from pcli.minibroker.policies.policy_store import Policies
+from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
 from pcli.minibroker.scheduler import HashedWheelTimer, Runnable
 from pcli.minibroker.schema.registry import SchemaRegistry
 from pcli.minibroker.security.authentication import AuthenticationService
@@ -120,6 +121,7 @@ class Broker:
         self.schemas = SchemaRegistry()
         self.watchers = TopicListWatchers()
         self.topic_registry = TopicRegistry(self, make_dispatcher)
+        self.scalable_topics = ScalableTopicService(self)
         self.transaction_buffers: TransactionBufferClient = TransactionBufferClientImpl(self.topic_registry)
         self.transactions = TransactionMetadataStoreService(self, settings, self.transaction_buffers)
         if settings.transactionCoordinatorEnabled:
@@ -128,7 +130,13 @@ class Broker:
         """The documents of the broker; None without durable storage."""
         if self.storage.durable:
             self.documents = BrokerDocuments(
-                self.storage, settings, self.policies, self.schemas, self.topic_registry, self.transactions
+                self.storage,
+                settings,
+                self.policies,
+                self.schemas,
+                self.topic_registry,
+                self.scalable_topics,
+                self.transactions,
             )
             self.instance = self.documents.instance
         self.topics = self.topic_registry.topics

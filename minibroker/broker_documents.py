@@ -16,6 +16,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import decoding
 from pcli.minibroker.policies.policy_documents import ADMIN, PolicyDocuments
+from pcli.minibroker.scalable.scalable_topic_documents import TOPICS, ScalableTopicDocuments
 from pcli.minibroker.schema.registry import SCHEMAS, SchemaDocuments
 from pcli.minibroker.storage.broker_storage import Document
 from pcli.minibroker.transactions.transaction_documents import COORDINATORS, CoordinatorDocuments
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pcli.minibroker.policies.policy_store import Policies
+    from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
     from pcli.minibroker.schema.registry import SchemaRegistry
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.storage.broker_storage import BrokerStorage
@@ -45,6 +47,7 @@ class BrokerDocuments:
         policies: Policies,
         schemas: SchemaRegistry,
         registry: TopicRegistry,
+        scalable_topics: ScalableTopicService,
         transactions: TransactionMetadataStoreService,
     ) -> None:
         self._storage = storage
@@ -69,6 +72,8 @@ class BrokerDocuments:
         self._coordinators = CoordinatorDocuments(transactions, lambda: storage.changed(self._coordinators))
         self._coordinators.restore(storage.documents(COORDINATORS))
         registry.restore()
+        self._scalable_topics = ScalableTopicDocuments(scalable_topics, lambda: storage.changed(self._scalable_topics))
+        self._scalable_topics.restore(storage.documents(TOPICS))
 
     def _encode(self) -> Any:
         return {"instance": self.instance, "next_ledger_id": self._next_ledger_id}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pcli.codec.session import Offer
     from pcli.codec.session.timers import Timer
     from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
     from pcli.minibroker.security.authentication import AuthenticationService, Principal
     from pcli.minibroker.security.authorization import AuthorizationService
     from pcli.minibroker.topics.consumer import Consumer
@@ -77,6 +78,7 @@ class PulsarService(BrokerService, Protocol):
     offer: Offer
     topics: dict[str, Topic]
     topic_registry: TopicRegistry
+    scalable_topics: ScalableTopicService
     transactions: TransactionMetadataStoreService
     transaction_buffers: TransactionBufferClient
     dirty: list[Connection]
@@ -408,6 +410,7 @@ class Connection:
         for watcher in list(self.watchers.values()):
             self.broker.watchers.remove(watcher)
         self.watchers.clear()
+        self.broker.scalable_topics.connection_closed(self)
         self._liveness_check.finish(alive=False)
 
     # -- liveness ------------------------------------------------------------------------------------------------------

@@ -101,6 +101,20 @@ def _ack(body: Any, refused: Refused) -> Message | None:
     )
 
 
+def _scalable_topic(body: Any, refused: Refused) -> Message:
+    return pb.CommandScalableTopicUpdate(session_id=body.session_id, error=_code(refused), message=refused.text)
+
+
+def _scalable_subscribe(body: Any, refused: Refused) -> Message:
+    return pb.CommandScalableTopicSubscribeResponse(
+        request_id=body.request_id, error=_code(refused), message=refused.text
+    )
+
+
+def _scalable_topics(body: Any, refused: Refused) -> Message:
+    return pb.CommandWatchScalableTopicsUpdate(watch_id=body.watch_id, error=_code(refused), message=refused.text)
+
+
 def _with_error_code(kind: Callable[..., Message]) -> Callable[[Any, Refused], Message]:
     def make(body: Any, refused: Refused) -> Message:
         return kind(request_id=body.request_id, error_code=_code(refused), error_message=refused.text)
@@ -114,6 +128,9 @@ _ANSWERS: Final[dict[int, Callable[[Any, Refused], Message | None]]] = {
         "PARTITIONED_METADATA": _metadata,
         "LOOKUP": _lookup,
         "ACK": _ack,
+        "SCALABLE_TOPIC_LOOKUP": _scalable_topic,
+        "SCALABLE_TOPIC_SUBSCRIBE": _scalable_subscribe,
+        "WATCH_SCALABLE_TOPICS": _scalable_topics,
         "CONSUMER_STATS": _with_error_code(pb.CommandConsumerStatsResponse),
         "GET_SCHEMA": _with_error_code(pb.CommandGetSchemaResponse),
         "GET_OR_CREATE_SCHEMA": _with_error_code(pb.CommandGetOrCreateSchemaResponse),

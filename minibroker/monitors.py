@@ -3,7 +3,7 @@
 Rules of this file
 1. `check_gc` deletes a topic that had no subscriptions (or none with a backlog, depending on the mode) and no producers
    for the maximum inactive duration and, if it contains messages, for the retention time (PersistentTopic.checkGC,
-   NonPersistentTopic.checkGC). System topics are never deleted.
+   NonPersistentTopic.checkGC). System topics and segments are never deleted.
 2. `check_message_expiry` applies the message TTL to each subscription (PersistentTopic.checkMessageExpiry), also when
    the TTL changes.
 3. `check_inactive_subscriptions` deletes durable subscriptions that had no consumer for the expiration time
@@ -69,7 +69,8 @@ class Monitors:
     def check_gc(self, topic: Topic) -> None:
         """Delete a topic that is inactive for too long."""
         effective, now = topic.effective, self._broker.now
-        if topic.effective_policies.system or not effective("brokerDeleteInactiveTopicsEnabled"):
+        exempt = topic.effective_policies.system or topic.name.domain == "segment"
+        if exempt or not effective("brokerDeleteInactiveTopicsEnabled"):
             return
         if topic.producers or _has_subscriptions(topic, effective("brokerDeleteInactiveTopicsMode")):
             topic.last_active = now

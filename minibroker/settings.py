@@ -340,6 +340,48 @@ class Settings:
         bool, "statistics of a partitioned topic merge producers by name, if their clients support it"
     ] = False
 
+    # Scalable topics (5.0).
+    scalableTopicsEnabled: Annotated[bool, "topics can be scalable: topic:// and segment:// names"] = False
+    scalableTopicEntryBucketBudget: Annotated[int, "entry buckets that the segments of a new topic share"] = 4
+    scalableTopicEntryBucketMaxPerSegment: Annotated[int, "maximum entry buckets of a segment"] = 1024
+    scalableTopicConsumerSessionGracePeriodSeconds: Annotated[
+        int, "time for which a stream consumer without connection keeps its segments"
+    ] = 60
+    scalableTopicLoadReportIntervalSeconds: Annotated[int, "interval at which the rates of segments are reported"] = 10
+    scalableTopicLoadReportRateChangeThreshold: Annotated[
+        float, "relative change of a rate above which it is reported again"
+    ] = 0.25
+    scalableTopicAutoScaleEnabled: Annotated[bool, "segments are split, merged and rebucketed automatically"] = True
+    scalableTopicAutoScaleIntervalSeconds: Annotated[int, "interval at which segments are split or merged"] = 60
+    scalableTopicMaxSegments: Annotated[int, "number of active segments from which on none is split automatically"] = 64
+    scalableTopicMinSegments: Annotated[int, "number of active segments down to which segments are merged"] = 1
+    scalableTopicMaxDagDepth: Annotated[int, "number of ancestors from which on a segment is not split"] = 10
+    scalableTopicSplitCooldownSeconds: Annotated[int, "time after a split without automatic splits"] = 60
+    scalableTopicMergeCooldownSeconds: Annotated[int, "time after a merge without automatic merges"] = 300
+    scalableTopicRebucketCooldownSeconds: Annotated[int, "time after a rebucket without automatic rebuckets"] = 60
+    scalableTopicMergeWindowSeconds: Annotated[
+        int, "time for which two segments must be below the thresholds of a merge"
+    ] = 300
+    scalableTopicSplitMsgRateInThreshold: Annotated[float, "published messages per second that cause a split"] = 10000.0
+    scalableTopicSplitBytesRateInThreshold: Annotated[int, "published bytes per second that cause a split"] = 50_000_000
+    scalableTopicSplitMsgRateOutThreshold: Annotated[float, "sent messages per second that cause a split"] = 50000.0
+    scalableTopicSplitBytesRateOutThreshold: Annotated[int, "sent bytes per second that cause a split"] = 250_000_000
+    scalableTopicMergeMsgRateInThreshold: Annotated[
+        float, "published messages per second below which segments are merged"
+    ] = 1000.0
+    scalableTopicMergeBytesRateInThreshold: Annotated[
+        int, "published bytes per second below which segments are merged"
+    ] = 5_000_000
+    scalableTopicMergeMsgRateOutThreshold: Annotated[
+        float, "sent messages per second below which segments are merged"
+    ] = 5000.0
+    scalableTopicMergeBytesRateOutThreshold: Annotated[int, "sent bytes per second below which segments are merged"] = (
+        25_000_000
+    )
+    scalableTopicSplitVsRebucketMinMsgRateInThreshold: Annotated[
+        float, "published messages per second from which on too many stream consumers cause a split, not a rebucket"
+    ] = 1000.0
+
     unsupported: dict[str, str] = field(default_factory=dict)
     """The given values of settings without effect."""
     version: Version = DEFAULT

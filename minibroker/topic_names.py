@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
+from pcli.codec.scalable import SegmentName
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
 
@@ -28,8 +29,8 @@ __all__ = [
     "topic_of_path",
 ]
 
-_DOMAINS: Final = ("persistent", "non-persistent")
-"""The domains of 4.2.4, which has no scalable topics. Names that contain a cluster are refused."""
+_SCALABLE: Final = ("topic", "segment")
+"""The domains of scalable topics and their segments."""
 
 _PART: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 CHANGE_EVENTS: Final = "__change_events"
@@ -41,18 +42,24 @@ _PENDING_ACK: Final = "__transaction_pending_ack"
 _COORDINATORS: Final = re.compile("persistent://pulsar/system/(transaction_coordinator_assign|__transaction_log_).*")
 
 
-def topic_name(text: str) -> TopicName:
-    """Parse the topic name in a request. Raises Refused (InvalidTopicName)."""
+def topic_name(text: str, *, scalable: bool = False) -> TopicName:
+    """Parse the topic name in a request; ``scalable`` permits names of scalable topics and segments.
+
+    Raises Refused (InvalidTopicName).
+    """
     try:
         name = TopicName.parse(text)
     except LocalError as error:
         raise Refused(pb.InvalidTopicName, f"Invalid topic name: {error.text}") from None
-    if name.domain not in _DOMAINS:
+    if name.domain in _SCALABLE and not scalable:
         raise Refused(pb.InvalidTopicName, f"Invalid topic name: Invalid topic domain: {name.domain!r}")
     if name.cluster is not None:
         raise Refused(
             pb.InvalidTopicName, f"Invalid topic name: {text!r}: names with a cluster are no longer supported"
         )
+    if name.domain == "segment" and SegmentName.parse(text) is None:
+        form = "local name must contain '<parent-topic>/<hashStart>-<hashEnd>-<segmentId>'"
+        raise Refused(pb.InvalidTopicName, f"Invalid topic name: Invalid segment topic name: {form}. Got: {text}")
     return name
 
 

@@ -7,7 +7,7 @@ Sources: class TopicName; the broker's rules, observed on 4.2.4. A v1 name has a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
@@ -37,7 +37,7 @@ class TopicName:
     tenant: str
     namespace: str
     local: str
-    """The last part of the name, including a partition suffix."""
+    """The last part of the name, including a partition suffix; for a segment, ``topic/HHHH-HHHH-id``."""
     cluster: str | None = None
     """The cluster; only first-generation (v1) names have one."""
 
@@ -51,7 +51,7 @@ class TopicName:
                 raise LocalError(f"topic name {text!r}: write topic or tenant/namespace/topic")
         if domain not in DOMAINS:
             raise LocalError(f"topic name {text!r}: the domain must be one of {', '.join(DOMAINS)}")
-        words = rest.split("/", 3)
+        words = rest.split("/", 2 if domain == "segment" else 3)
         if len(words) < 3 or not all(word.strip() for word in words):
             raise LocalError(f"topic name {text!r}: it has {len(words)} parts after the domain, or an empty part")
         for word in words[:-1]:
@@ -105,7 +105,9 @@ class TopicName:
 
     @property
     def schema_id(self) -> str:
-        """``tenant/namespace/encoded local name`` without a partition suffix, because partitions share one schema."""
+        """``tenant/namespace/encoded local name``: partitions share the schema of their topic, and so do segments."""
+        if self.domain == "segment":
+            return replace(self, domain="topic", local=self.local.rpartition("/")[0]).schema_id
         base = self.base
         place = f"{base.tenant}/{base.namespace}" if base.cluster is None else base._v1_namespace
         return f"{place}/{base.encoded_local}"

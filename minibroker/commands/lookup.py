@@ -35,7 +35,7 @@ def check_pending_lookups(connection: Connection) -> None:
 
 def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame) -> None:
     broker = connection.broker
-    name = topic_name(command.topic)
+    name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
     if command.advertised_listener_name:
         raise Refused(pb.ServiceNotReady, f"the broker do not have {command.advertised_listener_name} listener")
     check_pending_lookups(connection)
@@ -74,7 +74,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _partitioned_metadata(connection: Connection, command: pb.CommandPartitionedTopicMetadata, frame: Frame) -> None:
-    name = topic_name(command.topic)
+    name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
     check_pending_lookups(connection)
     require_lookup(connection, name, "Get Partition Metadata")
     registry, create = connection.broker.topic_registry, command.metadata_auto_creation_enabled

@@ -26,7 +26,7 @@ __all__ = ["HANDLERS"]
 def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame) -> None:
     """Handle PRODUCER. Raises Refused; the response may be sent later, or in two parts."""
     broker = connection.broker
-    topic_of = topic_name(command.topic)
+    topic_of = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
     require_produce(connection, topic_of, command.initial_subscription_name)
     name = command.producer_name if command.HasField("producer_name") else broker.next_producer_name()
     existing = connection.producers.get(command.producer_id)

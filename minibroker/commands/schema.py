@@ -32,7 +32,10 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
         if len(command.schema_version) < _VERSION_BYTES:
             raise RemoteError(f"a schema version of {len(command.schema_version)} bytes")
         version = command.schema_version[:_VERSION_BYTES]
-    schemas, schema_id = connection.broker.schemas, topic_name(command.topic).schema_id
+    schemas, schema_id = (
+        connection.broker.schemas,
+        topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled).schema_id,
+    )
     stored, deleted = schemas.get(schema_id, version), schemas.deletion(schema_id, version)
     if stored is not None:
         schema, found = stored.schema, stored.version
@@ -48,7 +51,7 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
 def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
     """Handle GET_OR_CREATE_SCHEMA. The schema is added like a producer's schema. The topic must exist."""
     try:
-        name = topic_name(command.topic)
+        name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
     except Refused as refusal:
         raise RemoteError(refusal.text) from None
     topic = connection.broker.topic_registry.load(name)

@@ -33,7 +33,7 @@ _RESERVED: Final = "pulsar.dedup"
 def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame) -> None:
     """Handle SUBSCRIBE. Raises Refused."""
     broker, settings = connection.broker, connection.broker.settings
-    name = topic_name(command.topic)
+    name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
     require_consume(connection, name, command.subscription)
     size = sum(len(pair.key) + len(pair.value) for pair in command.metadata)
     if size > settings.maxConsumerMetadataSize:

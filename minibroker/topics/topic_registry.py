@@ -69,6 +69,8 @@ class TopicRegistry:
         """Loaded topics by full name."""
         self.stored: set[str] = set()
         """Full names of the existing persistent topics, loaded or not. A partitioned topic is listed by partition."""
+        self.taken: set[str] = set()
+        """Names of persistent topics that cannot be created, because a scalable topic has the name."""
         self.on_load_failure: Callable[[str, str], None] | None = None
         """Called with the full name and the reason if a topic cannot be loaded."""
         self._unloaded: set[str] = set()
@@ -171,6 +173,8 @@ class TopicRegistry:
         """Return whether PRODUCER, SUBSCRIBE or PARTITIONED_METADATA may create a missing topic."""
         if is_system(name):
             return True
+        if name.domain == "segment" or str(name) in self.taken:
+            return False
         count = self.partitions(name.base) if name.partition >= 0 else 0
         if count:
             return name.partition < count
@@ -251,7 +255,7 @@ class TopicRegistry:
                 pb.NotAllowedError, f"The mini-broker creates at most {_MAX_PARTITIONS} partitions at a time."
             )
         limit = int(self._broker.policies.effective(name, "maxTopicsPerNamespace"))
-        if limit <= 0 or is_system(name):
+        if limit <= 0 or is_system(name) or name.domain == "segment":
             return
         namespace = namespace_of(name)
         if len(self.names(namespace)) + len(self.names(namespace, persistent=False)) + count > limit:
@@ -348,4 +352,5 @@ class TopicRegistry:
 
     @staticmethod
     def _shown(*names: str) -> list[str]:
-        return [name for name in names if not is_system(TopicName.parse(name))]
+        """Return the names that lists of topics contain."""
+        return [name for name in names if name.startswith("persistent:") and not is_system(TopicName.parse(name))]

@@ -13,6 +13,7 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.compaction.compacted_topic import CompactedLedger, CompactedTopic
 from pcli.minibroker.policies import policy_documents
 from pcli.minibroker.policies.policy_store import Cluster, Namespace, Policies, Tenant, TopicValues
+from pcli.minibroker.scalable.scalable_topic import ScalableTopic
 from pcli.minibroker.schema.registry import SchemaRegistry, StoredSchema
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.cursor import ManagedCursor
@@ -77,7 +78,14 @@ FIELDS: dict[type, tuple[str, str]] = {
         "aborted committed on_change opened_ms timed_out updates",
     ),
     TransactionMetadataStoreService: ("stores _stored", "on_change _client _scheduler _settings"),
-    TopicRegistry: ("stored", "lookups on_load_failure topics _broker _changed _make_dispatcher _served _unloaded"),
+    TopicRegistry: (
+        "stored",
+        "lookups on_load_failure taken topics _broker _changed _make_dispatcher _served _unloaded",
+    ),
+    ScalableTopic: (
+        "name layout properties policy permissions subscription_types coordinators",
+        "controlled timers last last_by_kind loads cold_since",
+    ),
 }
 
 INSTANCES: dict[type, tuple[Any, str, str]] = {

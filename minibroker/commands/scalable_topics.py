@@ -1,0 +1,68 @@
+"""The commands of scalable topics: sessions, registered consumers, and watchers of namespaces (5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import check_namespace
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.frame import Frame
+    from pcli.minibroker.connection import Connection, Handler
+    from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
+
+__all__ = ["HANDLERS"]
+
+
+def _service(connection: Connection) -> ScalableTopicService:
+    """Return the scalable topics. Raises RemoteError if they are disabled."""
+    if not connection.broker.settings.scalableTopicsEnabled:
+        raise RemoteError("scalable topics are disabled")
+    return connection.broker.scalable_topics
+
+
+def _look_up(connection: Connection, command: pb.CommandScalableTopicLookup, frame: Frame) -> None:
+    _service(connection).look_up(connection, command.session_id, command.topic, create=command.create_if_missing)
+
+
+def _close(connection: Connection, command: pb.CommandScalableTopicClose, frame: Frame) -> None:
+    _service(connection).close_session(connection, command.session_id)
+
+
+def _subscribe(connection: Connection, command: pb.CommandScalableTopicSubscribe, frame: Frame) -> None:
+    assignment = _service(connection).register(connection, command)
+    connection.send_command(
+        pb.CommandScalableTopicSubscribeResponse(request_id=command.request_id, assignment=assignment)
+    )
+
+
+def _unsubscribe(connection: Connection, command: pb.CommandScalableTopicUnsubscribe, frame: Frame) -> None:
+    _service(connection).unregister(connection, command.consumer_id)
+    connection.answer_success(command.request_id)
+
+
+def _watch(connection: Connection, command: pb.CommandWatchScalableTopics, frame: Frame) -> None:
+    watchers = _service(connection).watchers
+    try:
+        namespace = check_namespace(command.namespace)
+    except RemoteError:
+        raise Refused(pb.InvalidTopicName, f"Invalid namespace: {command.namespace}") from None
+    filters = {pair.key: pair.value for pair in command.property_filters}
+    watchers.add(connection, command.watch_id, namespace, filters)
+
+
+def _watch_close(connection: Connection, command: pb.CommandWatchScalableTopicsClose, frame: Frame) -> None:
+    _service(connection).watchers.remove(connection, command.watch_id)
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "SCALABLE_TOPIC_LOOKUP": _look_up,
+    "SCALABLE_TOPIC_CLOSE": _close,
+    "SCALABLE_TOPIC_SUBSCRIBE": _subscribe,
+    "SCALABLE_TOPIC_UNSUBSCRIBE": _unsubscribe,
+    "WATCH_SCALABLE_TOPICS": _watch,
+    "WATCH_SCALABLE_TOPICS_CLOSE": _watch_close,
+}

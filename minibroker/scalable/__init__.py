@@ -1,0 +1,8 @@
+"""Scalable topics of Pulsar 5: their layouts, sessions, controllers and automatic changes.
+
+- layout_changes.py: creation, split, merge, rebucket, prune and migration of a layout
+- assignment.py: which consumers of a subscription read which segments
+- scalable_topic.py: one topic: its layout, sessions and stored state
+- subscription_coordinator.py: the stream and checkpoint consumers of one subscription
+- scalable_topic_service.py: all topics of a broker, and the operations on them
+"""

@@ -1,0 +1,386 @@
+"""The scalable topics of a broker: creation, lookups, changes of layouts, subscriptions and registered consumers.
+
+Rules of this file (measured on 5.0.1)
+1. The segments are topics of the broker. They exist before a layout names them: the new segments of a split have the
+   subscriptions of their parents, and a parent is terminated before the layout changes.
+2. A session shows a client each layout. It also gets the same layout again after the election of a controller,
+   after each registration of a consumer or a subscription, and when the topic is deleted.
+3. A session can be opened for a name without a scalable topic: it shows a classic topic, or a topic that does not
+   exist, as one segment per partition, and later the topic that is created or migrated.
+4. The controller is elected by the first registration of a consumer and by most requests of the REST API. Automatic
+   changes begin with it (`automatic_changes.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from pcli.codec.errors import LocalError, RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.scalable import Layout, Segment, scalable_topic
+from pcli.codec.scalable.segment_name import scalable_namesake
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.scalable import layout_changes
+from pcli.minibroker.scalable.automatic_changes import AutomaticChanges
+from pcli.minibroker.scalable.scalable_topic import LayoutOperation, ScalableTopic, dag_message
+from pcli.minibroker.scalable.scalable_topic_watchers import ScalableTopicWatchers
+from pcli.minibroker.scalable.subscription_coordinator import Client, RegisteredConsumer, SubscriptionCoordinator
+from pcli.minibroker.topics.broker_service import BrokerService
+
+if TYPE_CHECKING:
+    from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.topics.topic_registry import TopicRegistry
+
+__all__ = ["ScalableTopicExistsError", "ScalableTopicService"]
+
+
+class ScalableTopicExistsError(Exception):
+    """A topic with this name is scalable already. The text is that of the real broker."""
+
+
+class ScalableBroker(BrokerService, Protocol):
+    """The broker's interface for scalable topics."""
+
+    service_url: str
+    topic_registry: TopicRegistry
+    topics: dict[str, Topic]
+    """Loaded topics by full name."""
+
+    def terminate(self, topic: Topic) -> tuple[int, int]:
+        """Terminate a topic."""
+
+    def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
+        """Delete a topic."""
+
+
+class _Session(NamedTuple):
+    client: Client
+    id: int
+
+
+class ScalableTopicService:
+    """All scalable topics of one broker."""
+
+    def __init__(self, broker: ScalableBroker) -> None:
+        self._broker = broker
+        self.topics: dict[str, ScalableTopic] = {}
+        """The topics by name, ``topic://tenant/namespace/name``."""
+        self.watchers = ScalableTopicWatchers(self.topics)
+        self._sessions: dict[str, dict[_Session, None]] = {}
+        """The open sessions by the name of their scalable topic."""
+        self._registrations: dict[tuple[Client, int], tuple[SubscriptionCoordinator, RegisteredConsumer]] = {}
+        """The registered consumers of connected clients."""
+        self.on_change: Callable[[str], None] | None = None
+        """Called with the name of a topic whose stored state changes."""
+        self._automatic = AutomaticChanges(self, broker)
+
+    # -- topics --------------------------------------------------------------------------------------------------------
+
+    def find(self, name: str) -> ScalableTopic:
+        """Return a topic. Raises Refused (TopicNotFound)."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise Refused(pb.TopicNotFound, f"Scalable topic not found: {name}")
+        return topic
+
+    def names(self, namespace: str) -> list[str]:
+        """Return the sorted names of the topics of a namespace (``tenant/namespace``)."""
+        return sorted(name for name in self.topics if name.startswith(f"topic://{namespace}/"))
+
+    def create(self, name: str, segments: int = 1, properties: dict[str, str] | None = None) -> ScalableTopic:
+        """Create a topic. Raises ScalableTopicExistsError."""
+        if name in self.topics:
+            raise ScalableTopicExistsError(f"Scalable topic already exists: {name}")
+        settings = self._broker.settings
+        layout = layout_changes.initial(segments, settings.scalableTopicEntryBucketBudget, self._broker.now)
+        topic = ScalableTopic(name, layout, properties or {})
+        self._add(topic)
+        return topic
+
+    def _add(self, topic: ScalableTopic) -> None:
+        self.topics[topic.name] = topic
+        self._broker.topic_registry.taken.add(_classic(topic.name))
+        for segment in topic.layout.active:
+            self._open(topic.segment_name(segment), ())
+        self.publish(topic)
+        self.watchers.changed(topic.name, topic.properties)
+
+    def delete(self, name: str) -> None:
+        """Delete a topic with its segments, and close their clients. Raises Refused (TopicNotFound)."""
+        topic = self.find(name)
+        self._close_controller(topic)
+        self.publish(topic)
+        for segment in topic.layout.segments.values():
+            self._delete_segment(topic, segment)
+        self._broker.schemas.forget(TopicName.parse(name).schema_id)
+        del self.topics[name]
+        self.changed(topic)
+        self._broker.topic_registry.taken.discard(_classic(name))
+        self.watchers.changed(name, topic.properties, deleted=True)
+
+    def _delete_segment(self, topic: ScalableTopic, segment: Segment) -> None:
+        with suppress(Refused):  # REST can have deleted it
+            self._broker.delete_topic(TopicName.parse(topic.segment_name(segment)), force=True)
+
+    def segment_topic(self, topic: ScalableTopic, segment: Segment) -> Topic | None:
+        """Return the topic that stores a segment, or None if it was deleted."""
+        return self._broker.topic_registry.load(TopicName.parse(topic.segment_name(segment)))
+
+    def _open(self, name: str, subscriptions: Iterable[str]) -> None:
+        """Create the topic of a new segment with subscriptions, unless it exists."""
+        registry, parsed = self._broker.topic_registry, TopicName.parse(name)
+        topic = registry.load(parsed) or registry.create(parsed)
+        for one in subscriptions:
+            if one not in topic.subscriptions and topic.ledger is not None:
+                topic.create_subscription(one, topic.ledger.next)
+
+    # -- sessions ------------------------------------------------------------------------------------------------------
+
+    def look_up(self, client: Client, session_id: int, text: str, *, create: bool) -> None:
+        """Open a session and send the layout of the topic with this name. Raises Refused."""
+        name = self._resolve(text)
+        if name not in self.topics and text.startswith("topic://"):
+            parsed = TopicName.parse(name)
+            if not (create and self._broker.policies.effective(parsed, "allowAutoTopicCreation")):
+                raise Refused(pb.TopicNotFound, f"Scalable topic not found: {name}")
+            self.create(name)
+        session = _Session(client, session_id)
+        self._sessions.setdefault(name, {})[session] = None
+        self._send_layout(session, name)
+
+    def _resolve(self, text: str) -> str:
+        """Return the name of the scalable topic that a client means. Raises RemoteError or Refused."""
+        try:
+            parsed = TopicName.parse(text)
+        except LocalError as error:
+            raise RemoteError(error.text) from None
+        if not parsed.persistent:
+            raise Refused(pb.NotAllowedError, "Scalable topics do not support non-persistent:// topics")
+        name = str(parsed)
+        return scalable_topic(name) or scalable_namesake(name)
+
+    def close_session(self, client: Client, session_id: int) -> None:
+        """Close a session. An unknown id has no effect."""
+        for sessions in self._sessions.values():
+            sessions.pop(_Session(client, session_id), None)
+
+    def _layout(self, name: str) -> Layout:
+        topic = self.topics.get(name)
+        return topic.layout if topic is not None else layout_changes.of_classic_topic(self._classic_topics(name))
+
+    def _classic_topics(self, name: str) -> list[str]:
+        classic = TopicName.parse(_classic(name))
+        count = self._broker.topic_registry.partitions(classic)
+        return [str(classic.with_partition(index)) for index in range(count)] or [str(classic)]
+
+    def _send_layout(self, session: _Session, name: str) -> None:
+        topic = self.topics.get(name)
+        controller = self._broker.service_url if topic is not None and topic.controlled else ""
+        session.client.send_command(
+            pb.CommandScalableTopicUpdate(
+                session_id=session.id,
+                dag=dag_message(self._layout(name), self._broker.service_url, controller),
+                resolved_topic_name=name,
+            )
+        )
+
+    def changed(self, topic: ScalableTopic) -> None:
+        """Record that the stored state of a topic has changed."""
+        if self.on_change is not None:
+            self.on_change(topic.name)
+
+    def publish(self, topic: ScalableTopic) -> None:
+        """Store a topic, and send its layout to all sessions."""
+        self.changed(topic)
+        for session in self._sessions.get(topic.name, ()):
+            self._send_layout(session, topic.name)
+
+    def connection_closed(self, client: Client) -> None:
+        """Close the sessions and watchers of a connection. Its consumers stay registered for the grace period."""
+        for name, sessions in list(self._sessions.items()):
+            left = {one: None for one in sessions if one.client is not client}
+            if left:
+                self._sessions[name] = left
+            else:
+                del self._sessions[name]
+        self.watchers.connection_closed(client)
+        for key, (coordinator, consumer) in list(self._registrations.items()):
+            if consumer.client is client:
+                del self._registrations[key]
+                self._wait_for_client(coordinator, consumer)
+
+    def _wait_for_client(self, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer) -> None:
+        """Remove a consumer without connection after the grace period."""
+        grace = self._broker.settings.scalableTopicConsumerSessionGracePeriodSeconds * 1000
+        coordinator.disconnected(consumer, grace, partial(self._remove, coordinator, consumer))
+
+    def restore(self, topic: ScalableTopic, consumers: Mapping[str, list[Any]]) -> None:
+        """Add a topic that was stored before the broker started.
+
+        ``consumers`` has the type and the names of the registered consumers of each subscription.
+        """
+        self.topics[topic.name] = topic
+        self._broker.topic_registry.taken.add(_classic(topic.name))
+        for subscription, (kind, *names) in consumers.items():
+            coordinator = self._coordinator(topic, subscription, kind)
+            for name in names:
+                consumer = RegisteredConsumer(name, None, 0)
+                coordinator.register(consumer)
+                self._wait_for_client(coordinator, consumer)
+
+    # -- registered consumers ------------------------------------------------------------------------------------------
+
+    def register(self, client: Client, command: pb.CommandScalableTopicSubscribe) -> pb.ScalableConsumerAssignment:
+        """Register a stream or checkpoint consumer; return its segments. Raises Refused (UnknownError)."""
+        topic = self.controlled(command.topic)
+        if not command.consumer_name:
+            path = f"/topics/{_place(topic.name)}/subscriptions/{command.subscription}/consumers/"
+            raise Refused(pb.UnknownError, f"Path({path}) is invalid")
+        coordinator = self._coordinator(topic, command.subscription, command.consumer_type)
+        consumer = RegisteredConsumer(command.consumer_name, client, command.consumer_id)
+        former = coordinator.consumers.get(consumer.name)
+        for key in [key for key, (_, one) in self._registrations.items() if one is former]:
+            del self._registrations[key]
+        self._registrations[client, consumer.id] = coordinator, consumer
+        assignment = coordinator.register(consumer)
+        self.publish(topic)
+        self._automatic.consumer_registered(topic, coordinator)
+        return assignment
+
+    def _coordinator(self, topic: ScalableTopic, subscription: str, kind: int) -> SubscriptionCoordinator:
+        found = topic.coordinators.get(subscription)
+        if found is None:
+            drained = partial(self._drained, topic, subscription)
+            found = topic.coordinators[subscription] = SubscriptionCoordinator(
+                topic, subscription, kind, self._broker, drained
+            )
+        return found
+
+    def unregister(self, client: Client, consumer_id: int) -> None:
+        """Remove the registration of a consumer. An unknown id has no effect."""
+        found = self._registrations.pop((client, consumer_id), None)
+        if found is not None:
+            self._remove(*found)
+
+    def _remove(self, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer) -> None:
+        topic = coordinator.topic
+        coordinator.remove(consumer.name)
+        if not coordinator.consumers:
+            coordinator.close()
+            del topic.coordinators[coordinator.subscription]
+        self.publish(topic)
+
+    def _drained(self, topic: ScalableTopic, subscription: str, segment: Segment) -> bool:
+        """Return whether a subscription has acknowledged all messages of a sealed segment."""
+        stored = self.segment_topic(topic, segment)
+        if stored is None:
+            return True
+        found = stored.subscriptions.get(subscription)
+        return found is not None and stored.terminated and found.backlog == 0
+
+    # -- the controller ------------------------------------------------------------------------------------------------
+
+    def controlled(self, name: str) -> ScalableTopic:
+        """Return a topic with a controller; elect one if there is none. Raises Refused (UnknownError)."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise Refused(pb.UnknownError, f"Failed to initialize controller for {name}")
+        if not topic.controlled:
+            topic.controlled = True
+            self._automatic.controller_elected(topic)
+            self.publish(topic)
+        return topic
+
+    def _close_controller(self, topic: ScalableTopic) -> None:
+        topic.controlled = False
+        for timer in topic.timers:
+            timer.cancel()
+        topic.timers.clear()
+        for coordinator in topic.coordinators.values():
+            coordinator.close()
+        self._registrations = {key: found for key, found in self._registrations.items() if found[0].topic is not topic}
+        topic.coordinators.clear()
+
+    # -- changes of the layout -----------------------------------------------------------------------------------------
+
+    def split(self, topic: ScalableTopic, number: int, *, automatic: bool = False) -> None:
+        """Split a segment. Raises LayoutError."""
+        self._change(topic, "split", (number,), layout_changes.split(topic.layout, number, self._broker.now), automatic)
+
+    def merge(self, topic: ScalableTopic, first: int, second: int, *, automatic: bool = False) -> None:
+        """Merge two segments. Raises LayoutError."""
+        most = self._broker.settings.scalableTopicEntryBucketMaxPerSegment
+        layout = layout_changes.merge(topic.layout, first, second, most, self._broker.now)
+        self._change(topic, "merge", (first, second), layout, automatic)
+
+    def rebucket(self, topic: ScalableTopic, number: int, count: int, *, automatic: bool = False) -> None:
+        """Give a segment another number of entry buckets. Raises LayoutError."""
+        most = self._broker.settings.scalableTopicEntryBucketMaxPerSegment
+        layout = layout_changes.rebucket(topic.layout, number, count, most, self._broker.now)
+        self._change(topic, "rebucket", (number,), layout, automatic)
+
+    def _change(
+        self, topic: ScalableTopic, kind: str, replaced: tuple[int, ...], layout: Layout, automatic: bool
+    ) -> None:
+        """Create the new segments, seal the replaced ones, and publish the layout."""
+        parents = [self.segment_topic(topic, topic.layout.segments[one]) for one in replaced]
+        subscriptions = {
+            one.name for parent in parents if parent for one in parent.subscriptions.values() if one.durable
+        }
+        for one in layout.segments.values():
+            if one.id not in topic.layout.segments:
+                self._open(topic.segment_name(one), sorted(subscriptions))
+        for parent in parents:
+            if parent is not None and not parent.terminated:
+                self._broker.terminate(parent)
+        self._record(topic, LayoutOperation(kind, automatic, replaced, self._broker.now))
+        self._set_layout(topic, layout)
+
+    def prune(self, topic: ScalableTopic, number: int) -> None:
+        """Remove a sealed segment and its topic."""
+        segment = topic.layout.segments[number]
+        self._record(topic, LayoutOperation("prune", automatic=True, segments=(number,), at=self._broker.now))
+        self._set_layout(topic, layout_changes.prune(topic.layout, number))
+        self._delete_segment(topic, segment)
+
+    def _record(self, topic: ScalableTopic, operation: LayoutOperation) -> None:
+        topic.last = operation
+        topic.last_by_kind[operation.kind] = operation.at
+
+    def _set_layout(self, topic: ScalableTopic, layout: Layout) -> None:
+        topic.layout = layout
+        self.publish(topic)
+        for coordinator in topic.coordinators.values():
+            coordinator.layout_changed()
+
+    # -- subscriptions -------------------------------------------------------------------------------------------------
+
+    def create_subscription(self, topic: ScalableTopic, name: str, kind: str) -> None:
+        """Create a subscription on all active segments, at their ends; ``kind`` is STREAM or QUEUE."""
+        topic.subscription_types[name] = kind
+        for segment in topic.layout.active:
+            self._open(topic.segment_name(segment), [name])
+        self.publish(topic)
+
+    def delete_subscription(self, topic: ScalableTopic, name: str) -> None:
+        """Delete a subscription on all segments. Connected consumers stay connected, as on the real broker."""
+        topic.subscription_types.pop(name, None)
+        for segment in topic.layout.segments.values():
+            stored = self.segment_topic(topic, segment)
+            found = stored.subscriptions.get(name) if stored is not None else None
+            if stored is not None and found is not None and not found.consumers:
+                stored.remove_subscription(found)
+        self.publish(topic)
+
+
+def _place(name: str) -> str:
+    return name.removeprefix("topic://")
+
+
+def _classic(name: str) -> str:
+    """Return the name of the classic topic with the name of a scalable topic."""
+    return f"persistent://{_place(name)}"

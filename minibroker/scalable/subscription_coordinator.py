@@ -1,0 +1,157 @@
+"""The stream or checkpoint consumers of one subscription of a scalable topic, and the segments assigned to them.
+
+Rules of this file (measured on 5.0.1)
+1. A consumer is identified by its name. A second registration with the name takes over its place; the first client is
+   not told. A consumer whose connection ends keeps its segments for ``scalableTopicConsumerSessionGracePeriodSeconds``,
+   also in assignments that are made meanwhile.
+2. After each registration, departure and change of the layout, the segments are assigned again, and every connected
+   consumer is told, even if its segments are the same. A new consumer is told in the response to its registration.
+3. While consumers read a sealed segment, a check every two seconds finds out whether it is drained. The first check is
+   two seconds after the change of the layout or the registration. Only a different assignment is sent then. Before its
+   check, a sealed segment counts as not drained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pcli.codec.proto import pb
+from pcli.codec.scalable import Segment
+from pcli.minibroker.scalable.assignment import Assignment, assign, message_of, readable
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from pcli.codec.session.timers import Timer
+    from pcli.minibroker.scalable.scalable_topic import ScalableTopic
+    from pcli.minibroker.scheduler import Scheduler
+
+__all__ = ["Client", "RegisteredConsumer", "SubscriptionCoordinator"]
+
+_DRAIN_CHECK_MS: Final = 2000
+
+
+class Client(Protocol):
+    """The connection of a client."""
+
+    def send_command(self, body: Message, entry: bytes = b"") -> None:
+        """Queue a command."""
+
+
+class RegisteredConsumer:
+    """A stream or checkpoint consumer."""
+
+    __slots__ = ("client", "grace", "id", "name")
+
+    def __init__(self, name: str, client: Client | None, consumer_id: int) -> None:
+        self.name = name
+        self.client = client
+        """Its connection; None after the connection ended."""
+        self.id = consumer_id
+        self.grace: Timer | None = None
+        """The timer after which a consumer without connection is removed."""
+
+
+class SubscriptionCoordinator:
+    """The consumers of one subscription."""
+
+    def __init__(
+        self,
+        topic: ScalableTopic,
+        subscription: str,
+        kind: int,
+        scheduler: Scheduler,
+        drained: Callable[[Segment], bool],
+    ) -> None:
+        """``kind`` is STREAM or CHECKPOINT. ``drained`` returns whether the subscription has read a sealed segment."""
+        self.topic = topic
+        self.subscription = subscription
+        self.kind = kind
+        self.consumers: dict[str, RegisteredConsumer] = {}
+        """The consumers by name."""
+        self.assignment: Assignment = {}
+        self._finished: set[int] = set()
+        """Ids of the sealed segments that were drained at a check."""
+        self._scheduler = scheduler
+        self._drained = drained
+        self._check: Timer | None = None
+
+    def register(self, consumer: RegisteredConsumer) -> pb.ScalableConsumerAssignment:
+        """Add a consumer, or replace the one with its name. Return its segments; the others are told theirs."""
+        former = self.consumers.get(consumer.name)
+        if former is not None:
+            if former.grace is not None:
+                former.grace.cancel()
+            self.consumers[consumer.name] = consumer
+            self.wait_for_drained()
+            return self._message(consumer)
+        self.consumers[consumer.name] = consumer
+        self.layout_changed(new=consumer)
+        return self._message(consumer)
+
+    def remove(self, name: str) -> None:
+        """Remove a consumer, and tell the others their segments."""
+        gone = self.consumers.pop(name)
+        if gone.grace is not None:
+            gone.grace.cancel()
+        self.layout_changed()
+
+    def disconnected(self, consumer: RegisteredConsumer, grace_ms: int, on_end: Callable[[], None]) -> None:
+        """Keep a consumer whose connection ended. ``on_end`` is called after the grace period."""
+        consumer.client = None
+        consumer.grace = self._scheduler.call_later(grace_ms, on_end)
+
+    def layout_changed(self, *, new: RegisteredConsumer | None = None) -> None:
+        """Assign the segments again, and tell all consumers but a new one."""
+        self.assignment = self._assign()
+        for one in self.consumers.values():
+            if one is not new:
+                self._tell(one)
+        self.wait_for_drained()
+
+    def wait_for_drained(self) -> None:
+        """Start the checks, if segments wait for their parents."""
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+        if self.kind == pb.STREAM and self.consumers and self._assigned() != self._final():
+            self._check = self._scheduler.call_later(_DRAIN_CHECK_MS, self._check_drained)
+
+    def close(self) -> None:
+        """Stop all timers, because the topic is deleted."""
+        for timer in (self._check, *(one.grace for one in self.consumers.values())):
+            if timer is not None:
+                timer.cancel()
+
+    def _check_drained(self) -> None:
+        sealed = [one for one in self.topic.layout.sealed if one.id not in self._finished]
+        new = [one.id for one in sealed if self._drained(one)]
+        self._finished.update(new)
+        if new:
+            self.layout_changed()
+        else:
+            self.wait_for_drained()
+
+    def _assigned(self) -> set[int]:
+        return {segment.id for segments in self.assignment.values() for segment, _ in segments}
+
+    def _final(self) -> set[int]:
+        return {one.id for one in self.topic.layout.active}
+
+    def _assign(self) -> Assignment:
+        layout, stream = self.topic.layout, self.kind == pb.STREAM
+        if stream:
+            segments = readable(layout, self._finished)
+        else:
+            segments = list(layout.segments.values())
+        return assign(segments, self.consumers, share=stream)
+
+    def _message(self, consumer: RegisteredConsumer) -> pb.ScalableConsumerAssignment:
+        return message_of(self.topic.layout, self.topic.name, self.assignment[consumer.name])
+
+    def _tell(self, consumer: RegisteredConsumer) -> None:
+        if consumer.client is not None:
+            consumer.client.send_command(
+                pb.CommandScalableTopicAssignmentUpdate(consumer_id=consumer.id, assignment=self._message(consumer))
+            )
