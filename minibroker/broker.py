@@ -21,7 +21,7 @@ from pcli.codec.session.timers import Timer, Timers
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.broker_documents import BrokerDocuments
-from pcli.minibroker.commands import HANDLERS, HOT_HANDLERS
+from pcli.minibroker.commands import HANDLERS, HOT_HANDLERS, SCALABLE_HANDLERS
 from pcli.minibroker.connection import Connection
 from pcli.minibroker.dispatch.dispatcher_table import make_dispatcher
 from pcli.minibroker.error_responses import NOBODY, error
@@ -50,6 +50,7 @@ from pcli.minibroker.transactions.metadata_store_service import (
     TransactionBufferClient,
     TransactionMetadataStoreService,
 )
+from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 
 __all__ = ["Broker", "Timer"]
 
@@ -103,6 +104,7 @@ class Broker:
         self.on_shutdown: Callable[[], None] | None = None
         """The function that closes the ports when the REST API requests it."""
         self.offer = _offer(settings)
+        self._handlers = HANDLERS | SCALABLE_HANDLERS if settings.scalableTopicsEnabled else HANDLERS
         self.connections: dict[Connection, None] = {}
         self.connections_accepted = 0
         """Number of all connections since the start."""
@@ -122,8 +124,11 @@ class Broker:
         self.watchers = TopicListWatchers()
         self.topic_registry = TopicRegistry(self, make_dispatcher)
         self.scalable_topics = ScalableTopicService(self)
-        self.transaction_buffers: TransactionBufferClient = TransactionBufferClientImpl(self.topic_registry)
+        self.transaction_buffers: TransactionBufferClient = TransactionBufferClientImpl(
+            self.topic_registry, scalable=settings.scalableTopicsEnabled
+        )
         self.transactions = TransactionMetadataStoreService(self, settings, self.transaction_buffers)
+        self.scalable_transactions = ScalableTransactions(self, settings, self.transaction_buffers)
         if settings.transactionCoordinatorEnabled:
             self.policies.partitioned[ASSIGN] = 1
         self.documents: BrokerDocuments | None = None
@@ -137,6 +142,7 @@ class Broker:
                 self.topic_registry,
                 self.scalable_topics,
                 self.transactions,
+                self.scalable_transactions,
             )
             self.instance = self.documents.instance
         self.topics = self.topic_registry.topics
@@ -168,7 +174,7 @@ class Broker:
     def connect(self, peer: tuple[str, int], now: int) -> Connection:
         """Accept a client. If a limit is exceeded, send ERROR and close the connection at the next drain."""
         self.begin_turn(now)
-        connection = Connection(self, peer, HANDLERS, HOT_HANDLERS)
+        connection = Connection(self, peer, self._handlers, HOT_HANDLERS)
         refused = self._full(peer[0])
         self.connections[connection] = None
         self.connections_accepted += 1

@@ -19,7 +19,7 @@ from pcli.minibroker.policies.policy_documents import ADMIN, PolicyDocuments
 from pcli.minibroker.scalable.scalable_topic_documents import TOPICS, ScalableTopicDocuments
 from pcli.minibroker.schema.registry import SCHEMAS, SchemaDocuments
 from pcli.minibroker.storage.broker_storage import Document
-from pcli.minibroker.transactions.transaction_documents import COORDINATORS, CoordinatorDocuments
+from pcli.minibroker.transactions.transaction_documents import COORDINATORS, SCALABLE_COORDINATORS, CoordinatorDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.broker_storage import BrokerStorage
     from pcli.minibroker.topics.topic_registry import TopicRegistry
     from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
+    from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 
 __all__ = ["BrokerDocuments"]
 
@@ -49,6 +50,7 @@ class BrokerDocuments:
         registry: TopicRegistry,
         scalable_topics: ScalableTopicService,
         transactions: TransactionMetadataStoreService,
+        scalable_transactions: ScalableTransactions,
     ) -> None:
         self._storage = storage
         self._registry = registry
@@ -71,6 +73,10 @@ class BrokerDocuments:
         self._schemas.restore(storage.documents(SCHEMAS))
         self._coordinators = CoordinatorDocuments(transactions, lambda: storage.changed(self._coordinators))
         self._coordinators.restore(storage.documents(COORDINATORS))
+        self._scalable_coordinators = CoordinatorDocuments(
+            scalable_transactions, lambda: storage.changed(self._scalable_coordinators), SCALABLE_COORDINATORS
+        )
+        self._scalable_coordinators.restore(storage.documents(SCALABLE_COORDINATORS))
         registry.restore()
         self._scalable_topics = ScalableTopicDocuments(scalable_topics, lambda: storage.changed(self._scalable_topics))
         self._scalable_topics.restore(storage.documents(TOPICS))

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         TransactionBufferClient,
         TransactionMetadataStoreService,
     )
+    from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 
 __all__ = ["Connection", "Handler", "PulsarService"]
 
@@ -80,6 +81,7 @@ class PulsarService(BrokerService, Protocol):
     topic_registry: TopicRegistry
     scalable_topics: ScalableTopicService
     transactions: TransactionMetadataStoreService
+    scalable_transactions: ScalableTransactions
     transaction_buffers: TransactionBufferClient
     dirty: list[Connection]
     """Connections with frames to write, or to close."""

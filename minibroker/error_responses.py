@@ -115,6 +115,10 @@ def _scalable_topics(body: Any, refused: Refused) -> Message:
     return pb.CommandWatchScalableTopicsUpdate(watch_id=body.watch_id, error=_code(refused), message=refused.text)
 
 
+def _tc_assignments(body: Any, refused: Refused) -> Message:
+    return pb.CommandWatchTcAssignmentsUpdate(watch_id=body.watch_id, error=_code(refused), message=refused.text)
+
+
 def _with_error_code(kind: Callable[..., Message]) -> Callable[[Any, Refused], Message]:
     def make(body: Any, refused: Refused) -> Message:
         return kind(request_id=body.request_id, error_code=_code(refused), error_message=refused.text)
@@ -132,6 +136,7 @@ _ANSWERS: Final[dict[int, Callable[[Any, Refused], Message | None]]] = {
         "SCALABLE_TOPIC_SUBSCRIBE": _scalable_subscribe,
         "WATCH_SCALABLE_TOPICS": _scalable_topics,
         "CONSUMER_STATS": _with_error_code(pb.CommandConsumerStatsResponse),
+        "WATCH_TC_ASSIGNMENTS": _tc_assignments,
         "GET_SCHEMA": _with_error_code(pb.CommandGetSchemaResponse),
         "GET_OR_CREATE_SCHEMA": _with_error_code(pb.CommandGetOrCreateSchemaResponse),
     }.items()

@@ -322,12 +322,8 @@ class Settings:
     isSchemaValidationEnforced: Annotated[bool, "a topic with a schema accepts only producers with a schema"] = False
     isAllowAutoUpdateSchemaEnabled: Annotated[bool, "producers may add new schemas"] = True
 
-    # Shadow topics, scalable topics.
+    # Shadow topics.
     enableShadowTopics: Annotated[bool, "topics can be shadow topics"] = True
-    scalableTopicsEnabled: Annotated[bool, "CONNECTED offers scalable topics"] = False
-    transactionCoordinatorScalableTopicsEnabled: Annotated[
-        bool, "CONNECTED offers the coordinators of transactions on scalable topics, if it offers scalable topics"
-    ] = False
 
     # Lists of topics, statistics.
     enableBrokerSideSubscriptionPatternEvaluation: Annotated[
@@ -342,6 +338,21 @@ class Settings:
 
     # Scalable topics (5.0).
     scalableTopicsEnabled: Annotated[bool, "topics can be scalable: topic:// and segment:// names"] = False
+    transactionCoordinatorScalableTopicsEnabled: Annotated[
+        bool, "transactions of scalable topics have coordinators of their own"
+    ] = False
+    transactionCoordinatorScalableTopicsParallelism: Annotated[
+        int, "number of coordinators of transactions on scalable topics"
+    ] = 16
+    transactionCoordinatorScalableTopicsGcIntervalSeconds: Annotated[
+        int, "interval at which transactions on scalable topics that ended long ago are forgotten"
+    ] = 300
+    transactionCoordinatorScalableTopicsGcRetentionSeconds: Annotated[
+        int, "time for which ended transactions on scalable topics are remembered"
+    ] = 900
+    transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds: Annotated[
+        int, "interval at which expired transactions on scalable topics are aborted"
+    ] = 60
     scalableTopicEntryBucketBudget: Annotated[int, "entry buckets that the segments of a new topic share"] = 4
     scalableTopicEntryBucketMaxPerSegment: Annotated[int, "maximum entry buckets of a segment"] = 1024
     scalableTopicConsumerSessionGracePeriodSeconds: Annotated[

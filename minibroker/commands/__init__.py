@@ -28,7 +28,7 @@ from pcli.minibroker.commands import (
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Handler
 
-__all__ = ["HANDLERS", "HOT_HANDLERS"]
+__all__ = ["HANDLERS", "HOT_HANDLERS", "SCALABLE_HANDLERS"]
 
 _MODULES: Final[tuple[Any, ...]] = (
     acknowledge,
@@ -36,7 +36,6 @@ _MODULES: Final[tuple[Any, ...]] = (
     consumer,
     lookup,
     producer,
-    scalable_topics,
     schema,
     subscribe,
     topic_lists,
@@ -46,7 +45,14 @@ _MODULES: Final[tuple[Any, ...]] = (
 HANDLERS: Final[dict[int, Handler]] = {
     BY_NAME[name].number: handler for module in _MODULES for name, handler in module.HANDLERS.items()
 }
-"""Handlers by command type."""
+"""Handlers by command type, without the commands of scalable topics."""
+
+SCALABLE_HANDLERS: Final[dict[int, Handler]] = {
+    BY_NAME[name].number: handler
+    for handlers in (scalable_topics.HANDLERS, transactions.SCALABLE_HANDLERS)
+    for name, handler in handlers.items()
+}
+"""Handlers of the commands of scalable topics. If these are disabled, the commands are unknown."""
 
 HOT_HANDLERS: Final = {BY_NAME[name].number: handler for name, handler in acknowledge.HOT_HANDLERS.items()}
 """Handlers that accept plain numbers, by command type."""

@@ -12,40 +12,34 @@ from pcli.minibroker.topic_names import check_namespace
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler
-    from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
 
 __all__ = ["HANDLERS"]
 
 
-def _service(connection: Connection) -> ScalableTopicService:
-    """Return the scalable topics. Raises RemoteError if they are disabled."""
-    if not connection.broker.settings.scalableTopicsEnabled:
-        raise RemoteError("scalable topics are disabled")
-    return connection.broker.scalable_topics
-
-
 def _look_up(connection: Connection, command: pb.CommandScalableTopicLookup, frame: Frame) -> None:
-    _service(connection).look_up(connection, command.session_id, command.topic, create=command.create_if_missing)
+    connection.broker.scalable_topics.look_up(
+        connection, command.session_id, command.topic, create=command.create_if_missing
+    )
 
 
 def _close(connection: Connection, command: pb.CommandScalableTopicClose, frame: Frame) -> None:
-    _service(connection).close_session(connection, command.session_id)
+    connection.broker.scalable_topics.close_session(connection, command.session_id)
 
 
 def _subscribe(connection: Connection, command: pb.CommandScalableTopicSubscribe, frame: Frame) -> None:
-    assignment = _service(connection).register(connection, command)
+    assignment = connection.broker.scalable_topics.register(connection, command)
     connection.send_command(
         pb.CommandScalableTopicSubscribeResponse(request_id=command.request_id, assignment=assignment)
     )
 
 
 def _unsubscribe(connection: Connection, command: pb.CommandScalableTopicUnsubscribe, frame: Frame) -> None:
-    _service(connection).unregister(connection, command.consumer_id)
+    connection.broker.scalable_topics.unregister(connection, command.consumer_id)
     connection.answer_success(command.request_id)
 
 
 def _watch(connection: Connection, command: pb.CommandWatchScalableTopics, frame: Frame) -> None:
-    watchers = _service(connection).watchers
+    watchers = connection.broker.scalable_topics.watchers
     try:
         namespace = check_namespace(command.namespace)
     except RemoteError:
@@ -55,7 +49,7 @@ def _watch(connection: Connection, command: pb.CommandWatchScalableTopics, frame
 
 
 def _watch_close(connection: Connection, command: pb.CommandWatchScalableTopicsClose, frame: Frame) -> None:
-    _service(connection).watchers.remove(connection, command.watch_id)
+    connection.broker.scalable_topics.watchers.remove(connection, command.watch_id)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -5,8 +5,8 @@ Rules of this file
    sent in the response type of the command, with the transaction id of the request.
 2. Ending a transaction on a topic or subscription is a command between brokers that superusers may send. It succeeds
    if the topic or subscription does not exist. If transactions are disabled, only a commit on a topic succeeds.
-
-Commands for scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
+3. A command with ``scalable`` is for a transaction on scalable topics, which has coordinators of its own
+   (`scalable_transactions.py`). If scalable topics are disabled, the field is ignored, as by 4.2.4.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from pcli.minibroker.transactions.txn_id import text_of, txn_of
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler, PulsarService
+    from pcli.minibroker.transactions.metadata_store import TxnMeta
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["HANDLERS"]
+__all__ = ["HANDLERS", "SCALABLE_HANDLERS"]
 
 _Coordinate = Callable[["Connection", Any, Any], bool]
 """The type of the functions that handle a coordinator command: function(connection, command, response).
@@ -65,15 +66,27 @@ def _copy_id(command: Any, answer: Any) -> None:
 def _connect(connection: Connection, command: pb.CommandTcClientConnectRequest, answer: Any) -> bool:
     """Open a coordinator. Raises Refused (ServiceNotReady) if its bundle is not served."""
     broker, number = connection.broker, signed(command.tc_id)
-    broker.check_owned(assign_topic(number))
-    broker.transactions.connect(number)
+    scalable = _is_scalable(connection, command)
+    if not (scalable and 0 <= number < broker.settings.transactionCoordinatorScalableTopicsParallelism):
+        broker.check_owned(assign_topic(number))
+    if not scalable:
+        broker.transactions.connect(number)
     return True
+
+
+def _is_scalable(connection: Connection, command: Any) -> bool:
+    return bool(command.scalable) and connection.broker.scalable_transactions.enabled
 
 
 def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool:
     answer.txnid_most_bits = command.tc_id
     timeout = signed(command.txn_ttl_millis)
-    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), timeout, principal_of(connection))
+    service, owner = connection.broker.transactions, principal_of(connection)
+    txn: TxnId | None
+    if _is_scalable(connection, command):
+        txn = connection.broker.scalable_transactions.new_transaction(signed(command.tc_id), timeout, owner)
+    else:
+        txn = service.new_transaction(signed(command.tc_id), timeout, owner)
     if txn is None:
         return False
     answer.txnid_least_bits = txn[1]
@@ -82,6 +95,9 @@ def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool
 
 def _add_partitions(connection: Connection, command: pb.CommandAddPartitionToTxn, answer: Any) -> bool:
     _copy_id(command, answer)
+    if _is_scalable(connection, command):
+        connection.broker.scalable_transactions.add(_owned_scalable(connection, command), topics=command.partitions)
+        return True
     txn = _owned(connection, command)
     connection.broker.transactions.store(txn[0]).add_topics(txn, command.partitions)
     return True
@@ -89,8 +105,11 @@ def _add_partitions(connection: Connection, command: pb.CommandAddPartitionToTxn
 
 def _add_subscriptions(connection: Connection, command: pb.CommandAddSubscriptionToTxn, answer: Any) -> bool:
     _copy_id(command, answer)
-    txn = _owned(connection, command)
     pairs = [(one.topic, one.subscription) for one in command.subscription]
+    if _is_scalable(connection, command):
+        connection.broker.scalable_transactions.add(_owned_scalable(connection, command), subscriptions=pairs)
+        return True
+    txn = _owned(connection, command)
     connection.broker.transactions.store(txn[0]).add_subscriptions(txn, pairs)
     return True
 
@@ -98,13 +117,17 @@ def _add_subscriptions(connection: Connection, command: pb.CommandAddSubscriptio
 def _end(connection: Connection, command: pb.CommandEndTxn, answer: Any) -> bool:
     """End a transaction. The response is sent when it has ended."""
     _copy_id(command, answer)
+    commit = command.txn_action == pb.COMMIT
+    if _is_scalable(connection, command):
+        connection.broker.scalable_transactions.end_transaction(_owned_scalable(connection, command), commit=commit)
+        connection.broker.storage.require()
+        return True
 
     def on_end(refused: Refused | None) -> None:
         if refused is not None:
             _put_error(answer, refused)
         connection.send_command(answer)
 
-    commit = command.txn_action == pb.COMMIT
     connection.broker.transactions.end_transaction(_owned(connection, command), on_end, commit=commit)
     return False
 
@@ -118,6 +141,15 @@ def _owned(connection: Connection, command: Any) -> TxnId:
             text = f"Client ({principal}) is neither the owner of the transaction {text_of(txn)} nor a super user"
             raise Refused(pb.TransactionNotFound, text)
     return txn
+
+
+def _owned_scalable(connection: Connection, command: Any) -> TxnMeta:
+    """Return the transaction of a command. Raises Refused if it is unknown or another role owns it."""
+    service, principal = connection.broker.scalable_transactions, principal_of(connection)
+    meta = service.meta(txn_of(command), principal)
+    if connection.principal is not None and not is_superuser(connection) and meta.owner != principal:
+        raise service.not_owned(meta.id, principal)
+    return meta
 
 
 def _require_superuser(connection: Connection, txn: TxnId) -> None:
@@ -166,6 +198,24 @@ def _check_loadable(broker: PulsarService, text: str) -> None:
         broker.check_owned(name)
 
 
+def _watch(connection: Connection, command: pb.CommandWatchTcAssignments, frame: Frame) -> None:
+    """Send the coordinators of transactions on scalable topics. This broker has all of them, so they never move."""
+    broker = connection.broker
+    if not (broker.settings.transactionCoordinatorEnabled and broker.scalable_transactions.enabled):
+        raise Refused(pb.ServiceNotReady, "Transaction coordinator not ready")
+    count = broker.settings.transactionCoordinatorScalableTopicsParallelism
+    url, url_tls = broker.service_url, broker.service_url_tls or None
+    assignments = [
+        pb.TcAssignment(tc_id=number, broker_service_url=url, broker_service_url_tls=url_tls) for number in range(count)
+    ]
+    snapshot = pb.TcAssignmentsSnapshot(parallelism=count, assignments=assignments)
+    connection.send_command(pb.CommandWatchTcAssignmentsUpdate(watch_id=command.watch_id, snapshot=snapshot))
+
+
+def _watch_close(connection: Connection, command: pb.CommandWatchTcAssignmentsClose, frame: Frame) -> None:
+    """Do nothing: there are no later updates that a closed watch would not receive."""
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     "TC_CLIENT_CONNECT_REQUEST": _coordinator(pb.CommandTcClientConnectResponse, _connect),
     "NEW_TXN": _coordinator(pb.CommandNewTxnResponse, _new),
@@ -174,4 +224,9 @@ HANDLERS: Final[dict[str, Handler]] = {
     "END_TXN": _coordinator(pb.CommandEndTxnResponse, _end),
     "END_TXN_ON_PARTITION": _end_on_partition,
     "END_TXN_ON_SUBSCRIPTION": _end_on_subscription,
+}
+
+SCALABLE_HANDLERS: Final[dict[str, Handler]] = {
+    "WATCH_TC_ASSIGNMENTS": _watch,
+    "WATCH_TC_ASSIGNMENTS_CLOSE": _watch_close,
 }

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pcli.codec.proto import pb
 from pcli.codec.scalable import Segment
@@ -28,18 +28,43 @@ from pcli.minibroker.scalable.scalable_topic import ScalableTopic, SegmentLoad
 from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
-    from pcli.minibroker.scalable.scalable_topic_service import ScalableBroker, ScalableTopicService
+    from pcli.minibroker.scalable.scalable_broker import ScalableBroker
     from pcli.minibroker.scalable.subscription_coordinator import SubscriptionCoordinator
+    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["AutomaticChanges"]
 
 _PRUNE_INTERVAL_MS: Final = 60_000
 
 
+class LayoutChanges(Protocol):
+    """The changes of layouts (implemented by `ScalableTopicService`)."""
+
+    topics: dict[str, ScalableTopic]
+
+    def split(self, topic: ScalableTopic, number: int, *, automatic: bool = False) -> None:
+        """Split a segment."""
+
+    def merge(self, topic: ScalableTopic, first: int, second: int, *, automatic: bool = False) -> None:
+        """Merge two segments."""
+
+    def rebucket(self, topic: ScalableTopic, number: int, count: int, *, automatic: bool = False) -> None:
+        """Give a segment another number of entry buckets."""
+
+    def prune(self, topic: ScalableTopic, number: int) -> None:
+        """Remove a sealed segment and its topic."""
+
+    def publish(self, topic: ScalableTopic) -> None:
+        """Send the layout to all sessions."""
+
+    def segment_topic(self, topic: ScalableTopic, segment: Segment) -> Topic | None:
+        """Return the topic that stores a segment, or None if it was deleted."""
+
+
 class AutomaticChanges:
     """The automatic changes of all topics of a broker."""
 
-    def __init__(self, service: ScalableTopicService, broker: ScalableBroker) -> None:
+    def __init__(self, service: LayoutChanges, broker: ScalableBroker) -> None:
         self._service = service
         self._broker = broker
         if broker.settings.scalableTopicsEnabled:

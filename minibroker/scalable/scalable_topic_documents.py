@@ -65,7 +65,5 @@ def _encode(topic: ScalableTopic) -> dict[str, Any]:
 
 
 def _layout(value: dict[str, Any]) -> Layout:
-    segments = [
-        Segment(*(tuple(part) if isinstance(part, list) else part for part in one)) for one in value["segments"]
-    ]
-    return Layout(value["epoch"], {one.id: one for one in segments}, {})
+    rows = ([tuple(part) if isinstance(part, list) else part for part in row] for row in value["segments"])
+    return Layout(value["epoch"], {one.id: one for one in map(Segment._make, rows)}, {})

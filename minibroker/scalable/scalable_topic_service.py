@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
@@ -29,32 +29,16 @@ from pcli.minibroker.scalable.automatic_changes import AutomaticChanges
 from pcli.minibroker.scalable.scalable_topic import LayoutOperation, ScalableTopic, dag_message
 from pcli.minibroker.scalable.scalable_topic_watchers import ScalableTopicWatchers
 from pcli.minibroker.scalable.subscription_coordinator import Client, RegisteredConsumer, SubscriptionCoordinator
-from pcli.minibroker.topics.broker_service import BrokerService
 
 if TYPE_CHECKING:
+    from pcli.minibroker.scalable.scalable_broker import ScalableBroker
     from pcli.minibroker.topics.topic import Topic
-    from pcli.minibroker.topics.topic_registry import TopicRegistry
 
 __all__ = ["ScalableTopicExistsError", "ScalableTopicService"]
 
 
 class ScalableTopicExistsError(Exception):
     """A topic with this name is scalable already. The text is that of the real broker."""
-
-
-class ScalableBroker(BrokerService, Protocol):
-    """The broker's interface for scalable topics."""
-
-    service_url: str
-    topic_registry: TopicRegistry
-    topics: dict[str, Topic]
-    """Loaded topics by full name."""
-
-    def terminate(self, topic: Topic) -> tuple[int, int]:
-        """Terminate a topic."""
-
-    def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
-        """Delete a topic."""
 
 
 class _Session(NamedTuple):
@@ -72,7 +56,9 @@ class ScalableTopicService:
         self.watchers = ScalableTopicWatchers(self.topics)
         self._sessions: dict[str, dict[_Session, None]] = {}
         """The open sessions by the name of their scalable topic."""
-        self._registrations: dict[tuple[Client, int], tuple[SubscriptionCoordinator, RegisteredConsumer]] = {}
+        self._registrations: dict[
+            tuple[Client, int], tuple[ScalableTopic, SubscriptionCoordinator, RegisteredConsumer]
+        ] = {}
         """The registered consumers of connected clients."""
         self.on_change: Callable[[str], None] | None = None
         """Called with the name of a topic whose stored state changes."""
@@ -208,15 +194,17 @@ class ScalableTopicService:
             else:
                 del self._sessions[name]
         self.watchers.connection_closed(client)
-        for key, (coordinator, consumer) in list(self._registrations.items()):
+        for key, (topic, coordinator, consumer) in list(self._registrations.items()):
             if consumer.client is client:
                 del self._registrations[key]
-                self._wait_for_client(coordinator, consumer)
+                self._wait_for_client(topic, coordinator, consumer)
 
-    def _wait_for_client(self, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer) -> None:
+    def _wait_for_client(
+        self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer
+    ) -> None:
         """Remove a consumer without connection after the grace period."""
         grace = self._broker.settings.scalableTopicConsumerSessionGracePeriodSeconds * 1000
-        coordinator.disconnected(consumer, grace, partial(self._remove, coordinator, consumer))
+        coordinator.disconnected(consumer, grace, partial(self._remove, topic, coordinator, consumer))
 
     def restore(self, topic: ScalableTopic, consumers: Mapping[str, list[Any]]) -> None:
         """Add a topic that was stored before the broker started.
@@ -230,7 +218,7 @@ class ScalableTopicService:
             for name in names:
                 consumer = RegisteredConsumer(name, None, 0)
                 coordinator.register(consumer)
-                self._wait_for_client(coordinator, consumer)
+                self._wait_for_client(topic, coordinator, consumer)
 
     # -- registered consumers ------------------------------------------------------------------------------------------
 
@@ -243,9 +231,9 @@ class ScalableTopicService:
         coordinator = self._coordinator(topic, command.subscription, command.consumer_type)
         consumer = RegisteredConsumer(command.consumer_name, client, command.consumer_id)
         former = coordinator.consumers.get(consumer.name)
-        for key in [key for key, (_, one) in self._registrations.items() if one is former]:
+        for key in [key for key, (*_, one) in self._registrations.items() if one is former]:
             del self._registrations[key]
-        self._registrations[client, consumer.id] = coordinator, consumer
+        self._registrations[client, consumer.id] = topic, coordinator, consumer
         assignment = coordinator.register(consumer)
         self.publish(topic)
         self._automatic.consumer_registered(topic, coordinator)
@@ -266,8 +254,7 @@ class ScalableTopicService:
         if found is not None:
             self._remove(*found)
 
-    def _remove(self, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer) -> None:
-        topic = coordinator.topic
+    def _remove(self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer) -> None:
         coordinator.remove(consumer.name)
         if not coordinator.consumers:
             coordinator.close()
@@ -302,7 +289,7 @@ class ScalableTopicService:
         topic.timers.clear()
         for coordinator in topic.coordinators.values():
             coordinator.close()
-        self._registrations = {key: found for key, found in self._registrations.items() if found[0].topic is not topic}
+        self._registrations = {key: found for key, found in self._registrations.items() if found[0] is not topic}
         topic.coordinators.clear()
 
     # -- changes of the layout -----------------------------------------------------------------------------------------

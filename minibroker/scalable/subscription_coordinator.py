@@ -17,14 +17,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pcli.codec.proto import pb
-from pcli.codec.scalable import Segment
+from pcli.codec.scalable import Layout, Segment
 from pcli.minibroker.scalable.assignment import Assignment, assign, message_of, readable
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from pcli.codec.session.timers import Timer
-    from pcli.minibroker.scalable.scalable_topic import ScalableTopic
     from pcli.minibroker.scheduler import Scheduler
 
 __all__ = ["Client", "RegisteredConsumer", "SubscriptionCoordinator"]
@@ -37,6 +36,14 @@ class Client(Protocol):
 
     def send_command(self, body: Message, entry: bytes = b"") -> None:
         """Queue a command."""
+
+
+class AssignedTopic(Protocol):
+    """The topic whose segments are assigned."""
+
+    name: str
+    """``topic://tenant/namespace/name``."""
+    layout: Layout
 
 
 class RegisteredConsumer:
@@ -58,7 +65,7 @@ class SubscriptionCoordinator:
 
     def __init__(
         self,
-        topic: ScalableTopic,
+        topic: AssignedTopic,
         subscription: str,
         kind: int,
         scheduler: Scheduler,

@@ -28,7 +28,7 @@ from pcli.minibroker.topics.subscription import Subscription
 from pcli.minibroker.topics.topic_compaction import COMPACTION, TopicCompaction
 from pcli.minibroker.topics.topic_documents import TopicDocuments
 from pcli.minibroker.topics.topic_ledger import LastDispatchableEntry, LedgerTrimming, open_ledger
-from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
+from pcli.minibroker.transactions.transaction_buffer import SegmentTransactionBuffer, TopicTransactionBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +205,8 @@ class Topic:
         if self.ledger is None or not self.transactions_enabled:
             raise Refused(pb.NotAllowedError, "Transaction buffer disable!")
         if self.transaction_buffer is None:
-            self.transaction_buffer = TopicTransactionBuffer(self.ledger, lambda marker: append(self, marker, 1))
+            kind = SegmentTransactionBuffer if self.name.domain == "segment" else TopicTransactionBuffer
+            self.transaction_buffer = kind(self.ledger, lambda marker: append(self, marker, 1))
             if self.documents is not None:
                 self.transaction_buffer.on_change = self.documents.transactions_changed
             for subscription in self.subscriptions.values():

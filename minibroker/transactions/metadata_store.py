@@ -30,11 +30,16 @@ OnEnd = Callable[[Refused | None], None]
 
 
 class TxnStatus(Enum):
-    """The states of a transaction that the coordinator has not forgotten."""
+    """The states of a transaction that the coordinator has not forgotten.
+
+    Only coordinators of transactions on scalable topics remember COMMITTED and ABORTED ones.
+    """
 
     OPEN = "OPEN"
     COMMITTING = "COMMITTING"
     ABORTING = "ABORTING"
+    COMMITTED = "COMMITTED"
+    ABORTED = "ABORTED"
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +57,8 @@ class TxnMeta:
     """Topics and names of subscriptions with acknowledgements of the transaction."""
     owner: str = ""
     """The role that opened the transaction; empty without authentication."""
+    ended_ms: int = 0
+    """Time of its end, in ms since 1970; 0 if it has not ended."""
     waiting: list[OnEnd] = field(default_factory=list)
     """The clients that wait for the end."""
     timer: Timer | None = None

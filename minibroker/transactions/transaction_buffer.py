@@ -26,7 +26,7 @@ from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.transactions.txn_id import TXN_ABORT, TXN_COMMIT, TxnId, marker, text_of, txn_of
 
-__all__ = ["TopicTransactionBuffer"]
+__all__ = ["SegmentTransactionBuffer", "TopicTransactionBuffer"]
 
 _TERMINATED: Final = (
     "org.apache.bookkeeper.mledger.ManagedLedgerException$ManagedLedgerTerminatedException: "
@@ -113,6 +113,12 @@ class TopicTransactionBuffer:
         self.aborted[txn] = self._append_marker(txn, TXN_ABORT, now)
         self.aborted_count += 1
 
+    def _end(self, txn: TxnId, offset: int) -> int:
+        """Record that a transaction is not ongoing any more. Return the offset of its end."""
+        self.ongoing.pop(txn, None)
+        self.on_change()
+        return offset
+
     def _append_marker(self, txn: TxnId, kind: int, now: int) -> int:
         """Append a marker, which ends an ongoing transaction. Return the offset of the marker."""
         try:
@@ -121,9 +127,7 @@ class TopicTransactionBuffer:
             if refused.code != pb.TopicTerminatedError:
                 raise
             raise Refused(pb.PersistenceError, _TERMINATED) from None
-        self.ongoing.pop(txn, None)
-        self.on_change()
-        return offset
+        return self._end(txn, offset)
 
     def _ended(self, txn: TxnId, low_water_mark: int, now: int) -> None:
         """Store the low water mark, abort the oldest transactions up to the mark, and forget trimmed markers."""
@@ -153,3 +157,10 @@ class TopicTransactionBuffer:
         """Forget what an unload of the topic loses."""
         self.low_water_marks.clear()
         self.committed_count = self.aborted_count = 0
+
+
+class SegmentTransactionBuffer(TopicTransactionBuffer):
+    """The transactions of a segment of a scalable topic. They end without markers, also after the segment is sealed."""
+
+    def _append_marker(self, txn: TxnId, kind: int, now: int) -> int:
+        return self._end(txn, self._ledger.next - 1)

@@ -13,28 +13,46 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pcli.minibroker.errors import decoding
-from pcli.minibroker.transactions.metadata_store import TxnMeta, TxnStatus
-from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
+from pcli.minibroker.transactions.metadata_store import MLTransactionMetadataStore, TxnMeta, TxnStatus
 
 if TYPE_CHECKING:
     from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle, Place
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["COORDINATORS", "CoordinatorDocuments", "encode_pending_acks", "restore_pending_acks"]
+__all__ = [
+    "COORDINATORS",
+    "SCALABLE_COORDINATORS",
+    "CoordinatorDocuments",
+    "encode_pending_acks",
+    "restore_pending_acks",
+]
 
 
 COORDINATORS: Final = "/transaction-coordinators/"
 """Start of the paths of these documents."""
+SCALABLE_COORDINATORS: Final = "/scalable-transaction-coordinators/"
+"""The same for transactions on scalable topics."""
+
+
+class Coordinators(Protocol):
+    """The coordinators of a broker."""
+
+    on_change: Callable[[TxnMeta], None]
+    """A function that is called with each transaction that was opened, changed or removed."""
+
+    def known_store(self, coordinator: int) -> MLTransactionMetadataStore:
+        """Return a coordinator, which is created if it does not exist."""
 
 
 class CoordinatorDocuments:
     """The documents of all coordinators (class Documented)."""
 
-    def __init__(self, service: TransactionMetadataStoreService, record: Callable[[], None]) -> None:
-        """``record`` records that documents of this object have changed."""
+    def __init__(self, service: Coordinators, record: Callable[[], None], prefix: str = COORDINATORS) -> None:
+        """``record`` records that documents of this object have changed; ``prefix`` is the start of their paths."""
+        self._prefix = prefix
         self._service = service
         self._record = record
         self._changed: dict[TxnMeta, None] = {}
@@ -45,7 +63,7 @@ class CoordinatorDocuments:
         metas: list[TxnMeta] = []
         for path, value in documents:
             with decoding(path):
-                coordinator, _, sequence = path.removeprefix(COORDINATORS).partition("/")
+                coordinator, _, sequence = path.removeprefix(self._prefix).partition("/")
                 store = self._service.known_store(int(coordinator))
                 if sequence:
                     metas.append(decode_transaction((int(coordinator), int(sequence)), value))
@@ -62,11 +80,11 @@ class CoordinatorDocuments:
         """Return the documents that have changed, as defined in Documented."""
         changed, self._changed = self._changed, {}
         for number in {meta.id[0] for meta in changed}:
-            yield f"{COORDINATORS}{number}", {"sequence_id": self._service.known_store(number).sequence_id}
+            yield f"{self._prefix}{number}", {"sequence_id": self._service.known_store(number).sequence_id}
         for meta in changed:
             number, sequence = meta.id
             ended = sequence not in self._service.known_store(number).metas
-            yield f"{COORDINATORS}{number}/{sequence}", None if ended else encode_transaction(meta)
+            yield f"{self._prefix}{number}/{sequence}", None if ended else encode_transaction(meta)
 
 
 def encode_transaction(meta: TxnMeta) -> dict[str, Any]:
@@ -78,6 +96,7 @@ def encode_transaction(meta: TxnMeta) -> dict[str, Any]:
         "topics": sorted(meta.topics),
         "subscriptions": sorted(meta.subscriptions),
         "owner": meta.owner,
+        "ended_ms": meta.ended_ms,
     }
 
 
@@ -91,6 +110,7 @@ def decode_transaction(txn: tuple[int, int], value: dict[str, Any]) -> TxnMeta:
         set(value["topics"]),
         {(topic, name) for topic, name in value["subscriptions"]},
         value["owner"],
+        value["ended_ms"],
     )
 
 

@@ -39,7 +39,7 @@ FIELDS: dict[type, tuple[str, str]] = {
         "",
     ),
     TopicValues: ("clusters dispatch_rates offload offload_requested shadow_topics", ""),
-    TxnMeta: ("id opened_ms timeout_ms status topics subscriptions owner", "waiting timer"),
+    TxnMeta: ("id opened_ms timeout_ms status topics subscriptions owner ended_ms", "waiting timer"),
     Ledger: ("id base entries size created_ms closed_ms", ""),
     ManagedLedger: (
         "ledgers next terminated _storage",
