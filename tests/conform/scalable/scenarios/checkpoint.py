@@ -117,7 +117,7 @@ def missing_topic(s):
 
 
 def statistics(s):
-    """A group leaves no subscription in the statistics of the topic."""
+    """The statistics name a group as a STREAM subscription while it has a member."""
     t = s.scalable(1)
     c = s.connect("c")
     c.join(t, sub="g", kind="CHECKPOINT")
@@ -126,8 +126,8 @@ def statistics(s):
     s.admin("GET", s.path(t, "/stats"), show=["subscriptions"])
 
 
-def subscription_is_not_copied(s):
-    """A split does not make a subscription of the group on the children."""
+def subscription_on_the_children(s):
+    """A split makes a subscription of the group on the children, which no reader uses."""
     t = s.scalable(1)
     c = s.connect("c")
     c.join(t, sub="g", kind="CHECKPOINT")
@@ -148,7 +148,7 @@ def read_from_the_start(s):
 
 
 def read_from_a_checkpoint(s):
-    """A reader behind the message of a checkpoint, and one from that message on."""
+    """A reader from the first and one from the last message: both get that message too."""
     t = s.scalable(1)
     p, c = s.connect("p", "c")
     g = s.segment(t, 0)
@@ -183,7 +183,7 @@ def read_a_sealed_segment(s):
 
 
 def read_a_sealed_segment_from_its_end(s):
-    """A reader behind the last message of a sealed segment."""
+    """A reader from the last message of a sealed segment."""
     t = s.scalable(1)
     p, c = s.connect("p", "c")
     g = s.segment(t, 0)

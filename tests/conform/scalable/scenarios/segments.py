@@ -284,8 +284,8 @@ def consumer_on_a_sealed_segment(s):
     s.wait(0.6)
 
 
-def subscription_copied(s):
-    """A subscription of the parent exists on the children, without the messages of the parent."""
+def subscription_of_a_consumer(s):
+    """A subscription that a consumer made on the parent is not copied to the children."""
     t = s.scalable(1)
     p, c = s.connect("p", "c")
     g = s.segment(t, 0)
@@ -300,8 +300,8 @@ def subscription_copied(s):
     c.flow(10, id=2)
 
 
-def subscription_copied_at_a_merge(s):
-    """Subscriptions of one of two parents exist on the child of a merge."""
+def subscription_of_a_consumer_and_a_merge(s):
+    """Subscriptions that consumers made on the parents are not copied at a merge."""
     t = s.scalable(2)
     c = s.connect("c")
     c.subscribe(s.segment(t, 0), sub="a")
@@ -311,7 +311,7 @@ def subscription_copied_at_a_merge(s):
 
 
 def subscription_of_a_reader_not_copied(s):
-    """A subscription that is not durable is not copied."""
+    """A subscription that is not durable is not copied either."""
     t = s.scalable(1)
     c = s.connect("c")
     c.subscribe(s.segment(t, 0), durable=False, start_message_id=(2**64 - 1, 2**64 - 1))
@@ -799,7 +799,7 @@ def bucket_split(s):
     s.wait(0.6)
 
 
-def subscription_copied_by_a_controller(s):
+def subscription_of_a_consumer_and_a_controller(s):
     """The same when a controller was elected before: no copy of a plain subscription either."""
     t = s.scalable(1)
     s.admin("GET", s.path(t, "/stats"))

@@ -391,7 +391,7 @@ def join_while_draining(s):
 
 
 def subscription_by_rest_on_a_split_topic(s):
-    """A subscription made over REST after a split: the sealed segment is not part of it."""
+    """A subscription made over REST after a split: the sealed segment is assigned all the same."""
     t = s.scalable(1)
     _split(s, t)
     s.admin("PUT", s.path(t, "/subscriptions/sub?type=STREAM"))
@@ -426,7 +426,7 @@ def shared_segment(s):
 
 
 def shared_segment_is_split(s):
-    """Two consumers share one segment, which is split: each gets a child alone."""
+    """Two consumers share one segment, which is split before they subscribe to it."""
     t = s.scalable(1)
     c, d = s.connect("c", "d")
     c.join(t)
