@@ -21,6 +21,7 @@ from pcli.minibroker.dispatch.consumer_selectors import (
     HashRangeExclusive,
 )
 from pcli.minibroker.dispatch.draining_hashes import DrainingHashesTracker
+from pcli.minibroker.dispatch.entry_buckets import EntryBucketSelector, uses_entry_buckets
 from pcli.minibroker.dispatch.key_hash_ranges import KeyHashRanges
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
 
@@ -46,6 +47,8 @@ def overlapping_consumer_in(selector: ConsumerSelector, meta: pb.KeySharedMeta) 
 
 def make_selector(meta: pb.KeySharedMeta | None, settings: Settings) -> ConsumerSelector:
     """Return the selector for the mode of the first consumer."""
+    if uses_entry_buckets(meta, settings):
+        return EntryBucketSelector()
     if is_sticky(meta):
         return HashRangeExclusive()
     if settings.subscriptionKeySharedUseConsistentHashing:
@@ -59,6 +62,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription)
         self.sticky = is_sticky(meta)
+        self._by_entry_bucket = uses_entry_buckets(meta, self.settings)
         self.out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         self.selector = self.create_selector(meta)
         self.draining = DrainingHashesTracker()
@@ -83,8 +87,8 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
 
     @property
     def drains_hashes(self) -> bool:
-        """Whether slots drain: True in auto-split mode with ordered delivery."""
-        return not self.sticky and not self.out_of_order
+        """Whether slots drain: True in auto-split mode and with entry buckets, if delivery is ordered."""
+        return (self._by_entry_bucket or not self.sticky) and not self.out_of_order
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -223,6 +227,9 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self._waits_for_room = self._waits_for_room or room <= 0
         return min(consumer.permits, int(-(-room // average)))
 
+    def _slot(self, entry: Entry) -> int:
+        return self.selector.slot(entry.entry_hash if self._by_entry_bucket else entry.hash)
+
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
         """Distribute entries by key. Return whether any were sent; the others wait, each with its slot."""
         selector, waiting = self.selector, self.replay
@@ -230,7 +237,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         permits: dict[Consumer, int] = {}
         shares: dict[Consumer, list[Entry]] = {}
         for entry in entries:
-            slot = selector.slot(entry.hash)
+            slot = self._slot(entry)
             consumer = selector.select(slot)
             blocked = slot in held or (not replay and not self.out_of_order and waiting.holds(slot))
             if blocked or consumer is None or not self._reserve_permit(consumer, slot, permits):
@@ -245,5 +252,5 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
                 share.append(entry)
         for consumer, share in shares.items():
             for entry in self.send(consumer, share, replay=replay):
-                consumer.hashes[entry.offset] = selector.slot(entry.hash)
+                consumer.hashes[entry.offset] = self._slot(entry)
         return bool(shares)

@@ -107,6 +107,14 @@ class Entry:
             self._hash = murmur3_31(_NO_KEY if self.metadata is None else sticky_key(self.metadata))
         return self._hash
 
+    @property
+    def entry_hash(self) -> int:
+        """The hash that selects an entry bucket; only its lower 16 bits count."""
+        key_hash = self.hash
+        if self.metadata is not None and self.metadata.HasField("entry_hash_min"):
+            return self.metadata.entry_hash_min
+        return key_hash
+
 
 def sticky_key(metadata: pb.MessageMetadata) -> bytes:
     """Return the bytes hashed for Key_Shared: ordering key, partition key, or producer name and sequence id."""

@@ -213,6 +213,9 @@ def _difference(what: str, name: Callable[[Any], str], active: int, new: int) ->
 def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
     active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
     why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)
+    if not why and active.entry_bucket_dispatch != new.entry_bucket_dispatch:
+        does, other = ("dispatches", "does not") if active.entry_bucket_dispatch else ("does not dispatch", "does")
+        return f"Active subscription {does} by entry-bucket while the connecting consumer {other}."
     if why or active.allowOutOfOrderDelivery == new.allowOutOfOrderDelivery:
         return why
     does, other = ("allows", "does not allow") if active.allowOutOfOrderDelivery else ("does not allow", "allows")
