@@ -1,6 +1,6 @@
 """Replay the conversations of a real broker against `pcli broker`, with the conformance tool.
 
-    python tests/conform/run.py [TOOL] [--jobs N]
+    python tests/conform/run.py [TOOL] [--jobs N] [--scalable]
 
 TOOL is the folder of the tool with its scenarios and transcripts (``../shared/conform``). The script replays the
 scenarios of the tool, those for a broker with different settings, and those in this folder (recorded from a real 4.2.4
@@ -50,12 +50,38 @@ FORCED = ("forceDeleteTenantAllowed=true", "forceDeleteNamespaceAllowed=true")
 """Settings of the broker for the scenarios in ``forced/``."""
 
 
+SCALABLE = {
+    "scalable": (),
+    "scalable-fast": (
+        "scalableTopicConsumerSessionGracePeriodSeconds=2",
+        "scalableTopicAutoScaleIntervalSeconds=2",
+        "scalableTopicLoadReportIntervalSeconds=1",
+        "statsUpdateInitialDelayInSecs=1",
+        "statsUpdateFrequencyInSecs=4",
+        "transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds=2",
+    ),
+}
+"""Settings of the broker for the scenarios on scalable topics, which `conform5.py` plays, by folder."""
+
+
 @contextmanager
-def broker(*settings: str):
+def broker(*settings: str, options: tuple[str, ...] = ()):
     """Run a broker in its own process; yield its two URLs."""
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready"
-        command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
+        command = [
+            sys.executable,
+            "-m",
+            "pcli.cli",
+            "broker",
+            "--port",
+            "0",
+            "--http-port",
+            "0",
+            "--log",
+            "quiet",
+            *options,
+        ]
         for setting in settings:
             command += ["--set", setting]
         process = subprocess.Popen([*command, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
@@ -94,14 +120,29 @@ def play_variant(tool: Path, jobs: int) -> bool:
         return play(tool, merged, jobs, *VARIANT)
 
 
+def play_scalable(tool: Path, jobs: int) -> bool:
+    """Replay the scenarios on scalable topics, which were recorded from a real 5.0.1."""
+    fine = True
+    for folder, settings in SCALABLE.items():
+        with broker(ENABLED, *settings, options=("--pulsar", "5.0.1")) as urls:
+            command = [sys.executable, str(HERE / "conform5.py"), "check", "*", "--tool", str(tool)]
+            command += ["--dir", str(HERE / folder), "--jobs", str(4 * jobs if settings else jobs)]
+            command += ["--url", urls["service_url"], "--http", urls["http_url"]]
+            fine &= subprocess.run(command, check=False).returncode == 0
+    return fine
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tool", nargs="?", type=Path, default=SHARED)
     parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--scalable", action="store_true", help="only the scenarios on scalable topics, on 5.0.1")
     arguments = parser.parse_args()
     if not (arguments.tool / "conform.py").exists():
         print(f"conform: no tool in {arguments.tool}", file=sys.stderr)
         return 1 if os.environ.get("PCLI_NEED_SHARED") else 0
+    if arguments.scalable:
+        return 0 if play_scalable(arguments.tool, arguments.jobs) else 1
     fine = play(arguments.tool, arguments.tool, arguments.jobs)
     fine &= play_variant(arguments.tool, arguments.jobs)
     fine &= play(arguments.tool, HERE, arguments.jobs)
