@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
-from pcli.codec.scalable import SegmentName
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
 
@@ -31,6 +30,8 @@ __all__ = [
 
 _SCALABLE: Final = ("topic", "segment")
 """The domains of scalable topics and their segments."""
+_SEGMENT: Final = re.compile("[^/]+/[0-9a-fA-F]{1,4}-[0-9a-fA-F]{1,4}-[0-9]{1,19}")
+"""The local name of a segment."""
 
 _PART: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 CHANGE_EVENTS: Final = "__change_events"
@@ -57,7 +58,7 @@ def topic_name(text: str, *, scalable: bool = False) -> TopicName:
         raise Refused(
             pb.InvalidTopicName, f"Invalid topic name: {text!r}: names with a cluster are no longer supported"
         )
-    if name.domain == "segment" and SegmentName.parse(text) is None:
+    if name.domain == "segment" and not _SEGMENT.fullmatch(name.local):
         form = "local name must contain '<parent-topic>/<hashStart>-<hashEnd>-<segmentId>'"
         raise Refused(pb.InvalidTopicName, f"Invalid topic name: Invalid segment topic name: {form}. Got: {text}")
     return name

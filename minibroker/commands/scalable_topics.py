@@ -27,10 +27,7 @@ def _close(connection: Connection, command: pb.CommandScalableTopicClose, frame:
 
 
 def _subscribe(connection: Connection, command: pb.CommandScalableTopicSubscribe, frame: Frame) -> None:
-    assignment = connection.broker.scalable_topics.register(connection, command)
-    connection.send_command(
-        pb.CommandScalableTopicSubscribeResponse(request_id=command.request_id, assignment=assignment)
-    )
+    connection.broker.scalable_topics.register(connection, command)
 
 
 def _unsubscribe(connection: Connection, command: pb.CommandScalableTopicUnsubscribe, frame: Frame) -> None:

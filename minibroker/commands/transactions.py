@@ -193,7 +193,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
 
 def _check_loadable(broker: PulsarService, text: str) -> None:
     """Raise Refused (ServiceNotReady) if a topic exists, but is not loaded and its bundle is not served."""
-    name = topic_name(text)
+    name = topic_name(text, scalable=broker.settings.scalableTopicsEnabled)
     if str(name) not in broker.topics and broker.topic_registry.exists(name):
         broker.check_owned(name)
 

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pcli.codec.proto import pb
 from pcli.codec.scalable import Segment
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.scalable.auto_scale_policy import AUTO_SCALE_POLICY, AutoScalePolicy, effective_policy
@@ -140,7 +139,7 @@ class AutomaticChanges:
     def consumer_registered(self, topic: ScalableTopic, coordinator: SubscriptionCoordinator) -> None:
         """Add entry buckets if a subscription has more stream consumers than there are buckets."""
         active, policy, consumers = topic.layout.active, self.policy(topic), len(coordinator.consumers)
-        crowded = coordinator.kind == pb.STREAM and consumers > sum(map(buckets, active))
+        crowded = coordinator.stream and consumers > sum(map(buckets, active))
         if not (crowded and policy.enabled):
             return
         floor = policy.splitVsRebucketMinMsgRateInThreshold

@@ -51,10 +51,10 @@ def initial(count: int, budget: int, now: int) -> Layout:
     return Layout(0, {one.id: one for one in segments}, {})
 
 
-def of_classic_topic(names: Sequence[str]) -> Layout:
+def of_classic_topic(names: Sequence[str], now: int) -> Layout:
     """Return the layout that a lookup shows of a classic topic: its partitions are the segments."""
     segments = [
-        Segment(index, start, end, active=True, legacy_topic=name)
+        Segment(index, start, end, active=True, created_ms=now, legacy_topic=name)
         for index, (name, (start, end)) in enumerate(zip(names, _ranges(len(names)), strict=True))
     ]
     return Layout(0, {one.id: one for one in segments}, {})

@@ -60,7 +60,10 @@ def _encode(topic: ScalableTopic) -> dict[str, Any]:
     return {
         "layout": {"epoch": layout.epoch, "segments": list(layout.segments.values())},
         **{name: getattr(topic, name) for name in _FIELDS},
-        "consumers": {one.subscription: [one.kind, *one.consumers] for one in topic.coordinators.values()},
+        "consumers": {
+            one.subscription: {name: consumer.kind for name, consumer in one.consumers.items()}
+            for one in topic.coordinators.values()
+        },
     }
 
 

@@ -2,7 +2,8 @@
 
 Rules of this file (measured on 5.0.1)
 1. The segments are topics of the broker. They exist before a layout names them: the new segments of a split have the
-   subscriptions of their parents, and a parent is terminated before the layout changes.
+   subscriptions that the controller knows (created by REST, or with registered consumers), and not those that consumers
+   of the parent created. A parent is terminated before the layout changes.
 2. A session shows a client each layout. It also gets the same layout again after the election of a controller,
    after each registration of a consumer or a subscription, and when the topic is deleted.
 3. A session can be opened for a name without a scalable topic: it shows a classic topic, or a topic that does not
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
@@ -54,15 +55,14 @@ class ScalableTopicService:
         self.topics: dict[str, ScalableTopic] = {}
         """The topics by name, ``topic://tenant/namespace/name``."""
         self.watchers = ScalableTopicWatchers(self.topics)
-        self._sessions: dict[str, dict[_Session, None]] = {}
-        """The open sessions by the name of their scalable topic."""
-        self._registrations: dict[
-            tuple[Client, int], tuple[ScalableTopic, SubscriptionCoordinator, RegisteredConsumer]
-        ] = {}
-        """The registered consumers of connected clients."""
+        self._sessions: dict[str, list[_Session]] = {}
+        """The open sessions by the name of their scalable topic. A client can open two with the same id."""
+        self._registrations: dict[tuple[Client, int], tuple[ScalableTopic, SubscriptionCoordinator, str]] = {}
+        """The coordinators and names of the consumers that each client registered, by its consumer id."""
         self.on_change: Callable[[str], None] | None = None
         """Called with the name of a topic whose stored state changes."""
         self._automatic = AutomaticChanges(self, broker)
+        broker.topic_registry.segment_exists = self._segment_exists
 
     # -- topics --------------------------------------------------------------------------------------------------------
 
@@ -112,6 +112,12 @@ class ScalableTopicService:
         with suppress(Refused):  # REST can have deleted it
             self._broker.delete_topic(TopicName.parse(topic.segment_name(segment)), force=True)
 
+    def _segment_exists(self, name: TopicName) -> bool:
+        """Return whether a layout has the segment with this id. The real broker does not compare the range."""
+        parent, _, descriptor = name.local.rpartition("/")
+        topic = self.topics.get(f"topic://{name.tenant}/{name.namespace}/{parent}")
+        return topic is not None and int(descriptor.rpartition("-")[2]) in topic.layout.segments
+
     def segment_topic(self, topic: ScalableTopic, segment: Segment) -> Topic | None:
         """Return the topic that stores a segment, or None if it was deleted."""
         return self._broker.topic_registry.load(TopicName.parse(topic.segment_name(segment)))
@@ -128,35 +134,46 @@ class ScalableTopicService:
 
     def look_up(self, client: Client, session_id: int, text: str, *, create: bool) -> None:
         """Open a session and send the layout of the topic with this name. Raises Refused."""
-        name = self._resolve(text)
-        if name not in self.topics and text.startswith("topic://"):
-            parsed = TopicName.parse(name)
-            if not (create and self._broker.policies.effective(parsed, "allowAutoTopicCreation")):
-                raise Refused(pb.TopicNotFound, f"Scalable topic not found: {name}")
+        asked, name = self._resolve(text)
+        if name not in self.topics and asked.domain != "persistent":
+            auto = asked.domain == "topic" and self._broker.policies.effective(asked, "allowAutoTopicCreation")
+            if not (create and auto):
+                raise Refused(pb.TopicNotFound, f"Scalable topic not found: {asked}")
             self.create(name)
         session = _Session(client, session_id)
-        self._sessions.setdefault(name, {})[session] = None
+        self._sessions.setdefault(name, []).append(session)
         self._send_layout(session, name)
 
-    def _resolve(self, text: str) -> str:
-        """Return the name of the scalable topic that a client means. Raises RemoteError or Refused."""
+    def _resolve(self, text: str) -> tuple[TopicName, str]:
+        """Return the name in a lookup, and the scalable topic with this name. Raises RemoteError or Refused."""
         try:
             parsed = TopicName.parse(text)
         except LocalError as error:
             raise RemoteError(error.text) from None
         if not parsed.persistent:
             raise Refused(pb.NotAllowedError, "Scalable topics do not support non-persistent:// topics")
-        name = str(parsed)
-        return scalable_topic(name) or scalable_namesake(name)
+        if parsed.partition >= 0:
+            hint = f"an individual partition: {parsed}; use the base topic name {parsed.base}"
+            raise Refused(pb.TopicNotFound, f"Cannot open a scalable-topic lookup for {hint}")
+        name = scalable_topic(str(parsed)) or scalable_namesake(str(parsed))
+        if not name:
+            raise RemoteError(f"{text!r} is no name of a segment")
+        return parsed, name
 
     def close_session(self, client: Client, session_id: int) -> None:
         """Close a session. An unknown id has no effect."""
         for sessions in self._sessions.values():
-            sessions.pop(_Session(client, session_id), None)
+            if _Session(client, session_id) in sessions:
+                sessions.remove(_Session(client, session_id))
+                return
 
     def _layout(self, name: str) -> Layout:
         topic = self.topics.get(name)
-        return topic.layout if topic is not None else layout_changes.of_classic_topic(self._classic_topics(name))
+        return (
+            topic.layout
+            if topic is not None
+            else layout_changes.of_classic_topic(self._classic_topics(name), self._broker.now)
+        )
 
     def _classic_topics(self, name: str) -> list[str]:
         classic = TopicName.parse(_classic(name))
@@ -188,63 +205,64 @@ class ScalableTopicService:
     def connection_closed(self, client: Client) -> None:
         """Close the sessions and watchers of a connection. Its consumers stay registered for the grace period."""
         for name, sessions in list(self._sessions.items()):
-            left = {one: None for one in sessions if one.client is not client}
+            left = [one for one in sessions if one.client is not client]
             if left:
                 self._sessions[name] = left
             else:
                 del self._sessions[name]
         self.watchers.connection_closed(client)
-        for key, (topic, coordinator, consumer) in list(self._registrations.items()):
-            if consumer.client is client:
+        for key, (topic, coordinator, name) in list(self._registrations.items()):
+            if key[0] is client:
                 del self._registrations[key]
-                self._wait_for_client(topic, coordinator, consumer)
+                self._wait_for_client(topic, coordinator, name)
 
-    def _wait_for_client(
-        self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer
-    ) -> None:
+    def _wait_for_client(self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, name: str) -> None:
         """Remove a consumer without connection after the grace period."""
         grace = self._broker.settings.scalableTopicConsumerSessionGracePeriodSeconds * 1000
-        coordinator.disconnected(consumer, grace, partial(self._remove, topic, coordinator, consumer))
+        if name in coordinator.consumers:
+            coordinator.disconnected(name, grace, partial(self._remove, topic, coordinator, name))
 
-    def restore(self, topic: ScalableTopic, consumers: Mapping[str, list[Any]]) -> None:
+    def restore(self, topic: ScalableTopic, consumers: Mapping[str, Mapping[str, int]]) -> None:
         """Add a topic that was stored before the broker started.
 
-        ``consumers`` has the type and the names of the registered consumers of each subscription.
+        ``consumers`` has the names and types of the registered consumers of each subscription.
         """
         self.topics[topic.name] = topic
         self._broker.topic_registry.taken.add(_classic(topic.name))
-        for subscription, (kind, *names) in consumers.items():
-            coordinator = self._coordinator(topic, subscription, kind)
-            for name in names:
-                consumer = RegisteredConsumer(name, None, 0)
-                coordinator.register(consumer)
-                self._wait_for_client(topic, coordinator, consumer)
+        for subscription, kinds in consumers.items():
+            coordinator = self._coordinator(topic, subscription)
+            for name, kind in kinds.items():
+                coordinator.register(RegisteredConsumer(name, None, 0, kind))
+                self._wait_for_client(topic, coordinator, name)
 
     # -- registered consumers ------------------------------------------------------------------------------------------
 
-    def register(self, client: Client, command: pb.CommandScalableTopicSubscribe) -> pb.ScalableConsumerAssignment:
-        """Register a stream or checkpoint consumer; return its segments. Raises Refused (UnknownError)."""
-        topic = self.controlled(command.topic)
+    def register(self, client: Client, command: pb.CommandScalableTopicSubscribe) -> None:
+        """Register a stream or checkpoint consumer, and respond with its segments. Raises Refused."""
+        try:
+            name = str(TopicName.parse(command.topic))
+        except LocalError:
+            raise Refused(pb.InvalidTopicName, f"Invalid topic name: {command.topic}") from None
+        topic = self.controlled(name)
         if not command.consumer_name:
             path = f"/topics/{_place(topic.name)}/subscriptions/{command.subscription}/consumers/"
             raise Refused(pb.UnknownError, f"Path({path}) is invalid")
-        coordinator = self._coordinator(topic, command.subscription, command.consumer_type)
-        consumer = RegisteredConsumer(command.consumer_name, client, command.consumer_id)
-        former = coordinator.consumers.get(consumer.name)
-        for key in [key for key, (*_, one) in self._registrations.items() if one is former]:
-            del self._registrations[key]
-        self._registrations[client, consumer.id] = topic, coordinator, consumer
+        coordinator = self._coordinator(topic, command.subscription)
+        consumer = RegisteredConsumer(command.consumer_name, client, command.consumer_id, command.consumer_type)
+        self._registrations[client, consumer.id] = topic, coordinator, consumer.name
         assignment = coordinator.register(consumer)
+        client.send_command(
+            pb.CommandScalableTopicSubscribeResponse(request_id=command.request_id, assignment=assignment)
+        )
         self.publish(topic)
         self._automatic.consumer_registered(topic, coordinator)
-        return assignment
 
-    def _coordinator(self, topic: ScalableTopic, subscription: str, kind: int) -> SubscriptionCoordinator:
+    def _coordinator(self, topic: ScalableTopic, subscription: str) -> SubscriptionCoordinator:
         found = topic.coordinators.get(subscription)
         if found is None:
             drained = partial(self._drained, topic, subscription)
             found = topic.coordinators[subscription] = SubscriptionCoordinator(
-                topic, subscription, kind, self._broker, drained
+                topic, subscription, self._broker, drained
             )
         return found
 
@@ -254,8 +272,10 @@ class ScalableTopicService:
         if found is not None:
             self._remove(*found)
 
-    def _remove(self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, consumer: RegisteredConsumer) -> None:
-        coordinator.remove(consumer.name)
+    def _remove(self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, name: str) -> None:
+        if name not in coordinator.consumers:
+            return
+        coordinator.remove(name)
         if not coordinator.consumers:
             coordinator.close()
             del topic.coordinators[coordinator.subscription]
@@ -315,9 +335,7 @@ class ScalableTopicService:
     ) -> None:
         """Create the new segments, seal the replaced ones, and publish the layout."""
         parents = [self.segment_topic(topic, topic.layout.segments[one]) for one in replaced]
-        subscriptions = {
-            one.name for parent in parents if parent for one in parent.subscriptions.values() if one.durable
-        }
+        subscriptions = {*topic.subscription_types, *topic.coordinators}
         for one in layout.segments.values():
             if one.id not in topic.layout.segments:
                 self._open(topic.segment_name(one), sorted(subscriptions))

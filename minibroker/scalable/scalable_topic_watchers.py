@@ -54,8 +54,10 @@ class ScalableTopicWatchers:
         client.send_command(pb.CommandWatchScalableTopicsUpdate(watch_id=watch_id, snapshot=snapshot))
 
     def remove(self, client: Client, watch_id: int) -> None:
-        """Remove the watchers with an id. An unknown id has no effect."""
-        self._watchers = [one for one in self._watchers if one.client is not client or one.id != watch_id]
+        """Remove a watcher with an id. An unknown id has no effect."""
+        found = next((one for one in self._watchers if one.client is client and one.id == watch_id), None)
+        if found is not None:
+            self._watchers.remove(found)
 
     def connection_closed(self, client: Client) -> None:
         """Remove the watchers of a connection."""

@@ -49,13 +49,15 @@ class AssignedTopic(Protocol):
 class RegisteredConsumer:
     """A stream or checkpoint consumer."""
 
-    __slots__ = ("client", "grace", "id", "name")
+    __slots__ = ("client", "grace", "id", "kind", "name")
 
-    def __init__(self, name: str, client: Client | None, consumer_id: int) -> None:
+    def __init__(self, name: str, client: Client | None, consumer_id: int, kind: int) -> None:
+        """``kind`` is STREAM or CHECKPOINT."""
         self.name = name
         self.client = client
         """Its connection; None after the connection ended."""
         self.id = consumer_id
+        self.kind = kind
         self.grace: Timer | None = None
         """The timer after which a consumer without connection is removed."""
 
@@ -67,14 +69,12 @@ class SubscriptionCoordinator:
         self,
         topic: AssignedTopic,
         subscription: str,
-        kind: int,
         scheduler: Scheduler,
         drained: Callable[[Segment], bool],
     ) -> None:
-        """``kind`` is STREAM or CHECKPOINT. ``drained`` returns whether the subscription has read a sealed segment."""
+        """``drained`` returns whether the subscription has read a sealed segment."""
         self.topic = topic
         self.subscription = subscription
-        self.kind = kind
         self.consumers: dict[str, RegisteredConsumer] = {}
         """The consumers by name."""
         self.assignment: Assignment = {}
@@ -84,17 +84,21 @@ class SubscriptionCoordinator:
         self._drained = drained
         self._check: Timer | None = None
 
+    @property
+    def stream(self) -> bool:
+        """Whether a stream consumer is registered. If so, all consumers read parents before children."""
+        return any(one.kind == pb.STREAM for one in self.consumers.values())
+
     def register(self, consumer: RegisteredConsumer) -> pb.ScalableConsumerAssignment:
         """Add a consumer, or replace the one with its name. Return its segments; the others are told theirs."""
         former = self.consumers.get(consumer.name)
-        if former is not None:
-            if former.grace is not None:
-                former.grace.cancel()
-            self.consumers[consumer.name] = consumer
-            self.wait_for_drained()
-            return self._message(consumer)
         self.consumers[consumer.name] = consumer
-        self.layout_changed(new=consumer)
+        if former is None:
+            self.layout_changed(new=consumer)
+            return self._message(consumer)
+        if former.grace is not None:
+            former.grace.cancel()
+        self.wait_for_drained()
         return self._message(consumer)
 
     def remove(self, name: str) -> None:
@@ -104,9 +108,12 @@ class SubscriptionCoordinator:
             gone.grace.cancel()
         self.layout_changed()
 
-    def disconnected(self, consumer: RegisteredConsumer, grace_ms: int, on_end: Callable[[], None]) -> None:
+    def disconnected(self, name: str, grace_ms: int, on_end: Callable[[], None]) -> None:
         """Keep a consumer whose connection ended. ``on_end`` is called after the grace period."""
+        consumer = self.consumers[name]
         consumer.client = None
+        if consumer.grace is not None:
+            consumer.grace.cancel()
         consumer.grace = self._scheduler.call_later(grace_ms, on_end)
 
     def layout_changed(self, *, new: RegisteredConsumer | None = None) -> None:
@@ -122,7 +129,7 @@ class SubscriptionCoordinator:
         if self._check is not None:
             self._check.cancel()
             self._check = None
-        if self.kind == pb.STREAM and self.consumers and self._assigned() != self._final():
+        if self.stream and self._assigned() != self._final():
             self._check = self._scheduler.call_later(_DRAIN_CHECK_MS, self._check_drained)
 
     def close(self) -> None:
@@ -147,12 +154,12 @@ class SubscriptionCoordinator:
         return {one.id for one in self.topic.layout.active}
 
     def _assign(self) -> Assignment:
-        layout, stream = self.topic.layout, self.kind == pb.STREAM
-        if stream:
+        layout = self.topic.layout
+        if self.stream:
             segments = readable(layout, self._finished)
         else:
             segments = list(layout.segments.values())
-        return assign(segments, self.consumers, share=stream)
+        return assign(segments, self.consumers, share=self.stream)
 
     def _message(self, consumer: RegisteredConsumer) -> pb.ScalableConsumerAssignment:
         return message_of(self.topic.layout, self.topic.name, self.assignment[consumer.name])

@@ -95,7 +95,7 @@ def acknowledge(consumer: Consumer, txn: TxnId, acks: list[tuple[Place, int | No
 
     Raises Refused: TransactionConflict, or NotAllowedError if the topic has no transactions.
     """
-    handle = _handle_of(consumer)
+    handle = _handle_of(consumer, txn)
     for place, bits, size in acks:
         _subtract(consumer, place, bits, size)
     try:
@@ -135,16 +135,18 @@ def _pending_ack(consumer: Consumer, place: Place) -> tuple[Consumer, int] | Non
 
 def acknowledge_cumulative(consumer: Consumer, txn: TxnId, place: Place, bits: int | None) -> None:
     """Acknowledge all entries up to a place in a transaction. Raises Refused like `acknowledge`."""
-    handle = _handle_of(consumer)
+    handle = _handle_of(consumer, txn)
     handle.acknowledge_cumulative(txn, place, bits)
     consumer.messages_acked += 1
 
 
-def _handle_of(consumer: Consumer) -> PendingAckHandle:
+def _handle_of(consumer: Consumer, txn: TxnId) -> PendingAckHandle:
     topic = consumer.subscription.topic
     if not topic.transactions_enabled:
         raise Refused(pb.NotAllowedError, f"{_NOT_ALLOWED}: Server don't support transaction ack!")
     consumer.last_acked = topic.broker.now
+    if topic.name.domain == "segment":
+        topic.broker.scalable_transactions.used(txn, topic.full_name, consumer.subscription.name)
     handle = open_handle(consumer.subscription)
     handle.initialize(topic.broker.now)
     return handle

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter, ResourceGroupThrottles
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
     from pcli.minibroker.topics.unacked_message_limit import UnackedMessageLimit
+    from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
     from pcli.minibroker.versions import Version
 
 __all__ = ["BrokerService", "ClientRates", "Rate", "StorageRate"]
@@ -73,6 +74,7 @@ class BrokerService(Scheduler, Protocol):
     pool: Pool
     storage: BrokerStorage
     cache: EntryCache
+    scalable_transactions: ScalableTransactions
     publish_throttle: PublishThrottle
     """The publish rate limit of the whole broker, or None."""
     resource_group_throttles: ResourceGroupThrottles

@@ -130,7 +130,9 @@ class Topic:
         """Whether clients may use transactions with this topic."""
         self.transaction_buffer: TopicTransactionBuffer | None = None
         """The transactions of the topic, or None before the first one."""
-        self.last_dispatchable = LastDispatchableEntry(0 if self.ledger is None else self.ledger.next)
+        self.last_dispatchable = LastDispatchableEntry(
+            0 if self.ledger is None else self.ledger.next, segment=name.domain == "segment"
+        )
         self.message_index = -1
         """Index of the last message, as counted by the index interceptor."""
         self.created = broker.now
@@ -205,8 +207,11 @@ class Topic:
         if self.ledger is None or not self.transactions_enabled:
             raise Refused(pb.NotAllowedError, "Transaction buffer disable!")
         if self.transaction_buffer is None:
-            kind = SegmentTransactionBuffer if self.name.domain == "segment" else TopicTransactionBuffer
-            self.transaction_buffer = kind(self.ledger, lambda marker: append(self, marker, 1))
+            if self.name.domain == "segment":
+                transactions = self.broker.scalable_transactions
+                self.transaction_buffer = SegmentTransactionBuffer(self.ledger, self.full_name, transactions)
+            else:
+                self.transaction_buffer = TopicTransactionBuffer(self.ledger, lambda marker: append(self, marker, 1))
             if self.documents is not None:
                 self.transaction_buffer.on_change = self.documents.transactions_changed
             for subscription in self.subscriptions.values():
@@ -419,7 +424,7 @@ class Topic:
             self.transaction_buffer.reload()
         self.ledger.roll(self.broker.now)
         self._trimming.unloaded()
-        self.last_dispatchable.reset(self.ledger.next)
+        self.last_dispatchable.loaded(self.ledger.next)
         self.last_active = self.broker.now
         self.compaction.create_subscription()
         self._unfence()

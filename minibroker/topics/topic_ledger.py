@@ -105,10 +105,15 @@ class LastDispatchableEntry:
     After that, it depends on the metadata.
     """
 
-    __slots__ = ("_first", "_found", "_published", "_searched", "flagged")
+    __slots__ = ("_answer", "_first", "_found", "_published", "_searched", "_segment", "flagged")
 
-    def __init__(self, ledger_end: int) -> None:
-        """``ledger_end`` is the offset after the last entry that is stored already."""
+    def __init__(self, ledger_end: int, *, segment: bool = False) -> None:
+        """``ledger_end`` is the offset after the last entry that is stored already.
+
+        ``segment`` keeps the first result until the topic is loaded again, as a real 5.0.1 does for segments.
+        """
+        self._segment = segment
+        self._answer: list[Entry | None] = []
         self.flagged: set[int] = set()
         """The offsets of the entries that were published with the marker flag."""
         self._published = ledger_end
@@ -120,6 +125,11 @@ class LastDispatchableEntry:
         self._searched = 0
         """The end of the last search."""
 
+    def loaded(self, ledger_end: int) -> None:
+        """Forget the results before an unload."""
+        self._answer.clear()
+        self.reset(ledger_end)
+
     def reset(self, ledger_end: int) -> None:
         """Let the metadata decide which of the entries so far are markers."""
         self._published, self._searched = ledger_end, min((self._searched, *self.flagged))
@@ -127,6 +137,11 @@ class LastDispatchableEntry:
 
     def find(self, ledger: ManagedLedger, buffer: TopicTransactionBuffer | None) -> Entry | None:
         """Return the last dispatchable entry, or None."""
+        if not self._answer:
+            self._answer.append(self._find(ledger, buffer))
+        return self._answer[0] if self._segment else self._answer.pop()
+
+    def _find(self, ledger: ManagedLedger, buffer: TopicTransactionBuffer | None) -> Entry | None:
         if self._first != ledger.first:
             # With the ledger of its marker, an aborted transaction is forgotten.
             self._first = self._searched = ledger.first
@@ -145,5 +160,5 @@ class LastDispatchableEntry:
                 return entry
         if self.flagged:  # nothing was published without the flag
             self.reset(end)
-            return self.find(ledger, buffer)
+            return self._find(ledger, buffer)
         return None

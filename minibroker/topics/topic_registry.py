@@ -71,6 +71,8 @@ class TopicRegistry:
         """Full names of the existing persistent topics, loaded or not. A partitioned topic is listed by partition."""
         self.taken: set[str] = set()
         """Names of persistent topics that cannot be created, because a scalable topic has the name."""
+        self.segment_exists: Callable[[TopicName], bool] = lambda _: False
+        """Returns whether a scalable topic has the segment with this name."""
         self.on_load_failure: Callable[[str, str], None] | None = None
         """Called with the full name and the reason if a topic cannot be loaded."""
         self._unloaded: set[str] = set()
@@ -173,7 +175,9 @@ class TopicRegistry:
         """Return whether PRODUCER, SUBSCRIBE or PARTITIONED_METADATA may create a missing topic."""
         if is_system(name):
             return True
-        if name.domain == "segment" or str(name) in self.taken:
+        if name.domain == "segment":
+            return self.segment_exists(name)
+        if str(name) in self.taken:
             return False
         count = self.partitions(name.base) if name.partition >= 0 else 0
         if count:

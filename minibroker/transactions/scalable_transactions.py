@@ -85,6 +85,25 @@ class ScalableTransactions:
         text = f"Client ({principal or 'null'}) is neither the owner of the transaction {text_of(txn)} nor a super user"
         return Refused(pb.TransactionNotFound, text)
 
+    def check_open(self, txn: TxnId) -> None:
+        """Raise Refused (NotAllowedError) if a transaction has ended or is unknown."""
+        meta = self.known_store(txn[0]).metas.get(txn[1])
+        status = TxnStatus.ABORTED if meta is None else meta.status
+        if status is not TxnStatus.OPEN:
+            raise Refused(pb.NotAllowedError, f"Transaction {text_of(txn)} is already {status.name} — TxnConflict")
+
+    def used(self, txn: TxnId, topic: str, subscription: str = "") -> None:
+        """Add a segment with a message of a transaction, or a subscription with an acknowledgement.
+
+        Clients need not add them.
+        """
+        meta = self.known_store(txn[0]).metas.get(txn[1])
+        if meta is None:
+            return
+        known = (topic, subscription) in meta.subscriptions if subscription else topic in meta.topics
+        if not known:
+            self.add(meta, () if subscription else (topic,), ((topic, subscription),) if subscription else ())
+
     def add(self, meta: TxnMeta, topics: Iterable[str] = (), subscriptions: Iterable[tuple[str, str]] = ()) -> None:
         """Add topics and subscriptions to a transaction."""
         meta.topics.update(topics)

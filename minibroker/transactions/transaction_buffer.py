@@ -24,6 +24,7 @@ from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.storage.ledger import ManagedLedger
+from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 from pcli.minibroker.transactions.txn_id import TXN_ABORT, TXN_COMMIT, TxnId, marker, text_of, txn_of
 
 __all__ = ["SegmentTransactionBuffer", "TopicTransactionBuffer"]
@@ -161,6 +162,25 @@ class TopicTransactionBuffer:
 
 class SegmentTransactionBuffer(TopicTransactionBuffer):
     """The transactions of a segment of a scalable topic. They end without markers, also after the segment is sealed."""
+
+    def __init__(self, ledger: ManagedLedger, segment: str, transactions: ScalableTransactions) -> None:
+        """``segment`` is the name of the segment."""
+        super().__init__(ledger, self._refuse_marker)
+        self._segment = segment
+        self._transactions = transactions
+
+    @staticmethod
+    def _refuse_marker(marker: bytes) -> Entry:
+        raise AssertionError("segments have no markers")
+
+    def check_open(self, txn: TxnId) -> None:
+        """Raise Refused (NotAllowedError) if a message belongs to a transaction that is not open."""
+        self._transactions.check_open(txn)
+
+    def message_appended(self, txn: TxnId, offset: int, now: int) -> None:
+        """Record a stored message of a transaction, also at its coordinator."""
+        super().message_appended(txn, offset, now)
+        self._transactions.used(txn, self._segment)
 
     def _append_marker(self, txn: TxnId, kind: int, now: int) -> int:
         return self._end(txn, self._ledger.next - 1)

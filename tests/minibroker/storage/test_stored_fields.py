@@ -80,7 +80,7 @@ FIELDS: dict[type, tuple[str, str]] = {
     TransactionMetadataStoreService: ("stores _stored", "on_change _client _scheduler _settings"),
     TopicRegistry: (
         "stored",
-        "lookups on_load_failure taken topics _broker _changed _make_dispatcher _served _unloaded",
+        "lookups on_load_failure segment_exists taken topics _broker _changed _make_dispatcher _served _unloaded",
     ),
     ScalableTopic: (
         "name layout properties policy permissions subscription_types coordinators",
