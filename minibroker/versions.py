@@ -16,10 +16,13 @@ from typing import Final, Generic, TypeVar, overload
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["BEHAVIOURS", "DEFAULT", "NAMES", "VERSIONS", "Behaviour", "Version", "version_of"]
+__all__ = ["BEHAVIOURS", "DEFAULT", "NAMES", "VERSIONS", "WITH_REPLICATOR", "Behaviour", "Version", "version_of"]
 
 NAMES: Final = ("4.2.4", "5.0.1")
 """The versions, in the order of the columns."""
+
+WITH_REPLICATOR: Final = "is_allow_auto_update_schema_with_replicator"
+"""The field in the policies of a namespace."""
 
 _SETTINGS: Final = """
 authenticateOriginalAuthData                                       false        true
@@ -164,7 +167,45 @@ class Version:
 
     acks_out_of_range_fail = Behaviour(
         "The response to an ACK after the last entry, or to a cumulative ACK before the mark-delete position, has an "
-        "error (`ack.beyond_the_end`, `ack.cumulative_backwards`).",
+        "error. The pending acks of all entries in the ACK remain (`ack.beyond_the_end`, `ack.cumulative_backwards`).",
+        (False, True),
+    )
+    partial_acks_unblock = Behaviour(
+        "A consumer that is blocked by its unacknowledged messages is unblocked when it acknowledges single messages "
+        "of a batch; otherwise only when it acknowledges whole entries (`batches.limit_and_acknowledged_messages`).",
+        (False, True),
+    )
+    unacked_can_be_negative = Behaviour(
+        "If messages of a batch are acknowledged again in a transaction, they are subtracted again from the "
+        "unacknowledged messages, even below 0 (`transactions.ack_batch_index_twice`).",
+        (True, False),
+    )
+    keeps_ack_sets = Behaviour(
+        "The acknowledged messages of batches survive the unload of a topic (a script on both brokers).",
+        (False, True),
+    )
+    tracks_first_delayed = Behaviour(
+        "The first message with a delivery time that a dispatcher reads is dispatched after the other messages of this "
+        "read, even if it is due (`transactions.delayed`).",
+        (False, True),
+    )
+    delayed_index_bytes = Behaviour(
+        "Size in bytes of a bitmap without its values, in `delayedMessageIndexSizeInBytes` (`restart/topics.delayed`).",
+        (58, 8),
+    )
+    notifies_non_persistent_failover = Behaviour(
+        "On a Failover subscription of a non-persistent topic, all consumers receive ACTIVE_CONSUMER_CHANGE when the "
+        "active consumer changes; otherwise only a new consumer that is not active (`failover.non_persistent`).",
+        (False, True),
+    )
+    namespace_fields = Behaviour[tuple[str, ...]](
+        "Fields in the policies of a namespace that are True by default. The query parameter "
+        "`allowAutoUpdateSchemaWithReplicator` of `isAllowAutoUpdateSchema` sets the first one (stored only).",
+        ((), (WITH_REPLICATOR,)),
+    )
+    refuses_schema_of_bad_name = Behaviour(
+        "GET_OR_CREATE_SCHEMA with an invalid topic name is refused; otherwise it closes the connection "
+        "(`schemas.bad_name`).",
         (False, True),
     )
 

@@ -30,6 +30,7 @@ from pcli.minibroker.policies.policy_store import Namespace
 from pcli.minibroker.policies.policy_table import POLICIES, Policy
 from pcli.minibroker.topic_names import is_system, namespace_of
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
+from pcli.minibroker.versions import WITH_REPLICATOR
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
@@ -75,6 +76,7 @@ _BODY: Final = Bean(
         "backlog_quota_map": (Map(types.BACKLOG_QUOTA), None),
         "properties": (STRING_MAP, None),
         **_STORED,
+        WITH_REPLICATOR: (BOOLEAN_OBJECT, None),
         **{name: (_policy_type(policy), None) for name, policy in _BY_JSON.items()},
     },
 )
@@ -112,6 +114,7 @@ def _policies(call: Call) -> Any:
         "bundles": _bundles(call),
         "backlog_quota_map": space.quotas,
         **_EMPTY,
+        **dict.fromkeys(call.broker.version.namespace_fields, True),
         **space.stored,
         "properties": space.properties,
     }
@@ -141,7 +144,8 @@ def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
     space.quotas = {kind: read_quota(value, space.name) for kind, value in quotas.items() if value is not None}
     space.allowed_clusters = body["allowed_clusters"]
     space.properties = body.get("properties") or {}
-    space.stored = {name: value for name, value in body.items() if name in _STORED}
+    known = {*_STORED, *call.broker.version.namespace_fields}
+    space.stored = {name: value for name, value in body.items() if name in known}
     if body.get("message_ttl_in_seconds", 0) < 0:
         raise RestError(412, "Invalid value for message TTL")
 

@@ -9,6 +9,7 @@ from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, Res
 from pcli.minibroker.policies.backlog_quotas import AGE, SIZE, exceeds_retention, read_quota
 from pcli.minibroker.policies.policy_table import POLICIES, Policy
 from pcli.minibroker.policies.policy_types import BACKLOG_QUOTA
+from pcli.minibroker.versions import WITH_REPLICATOR
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
@@ -43,6 +44,10 @@ _MISSING: Final = {
 """The errors for a missing namespace of requests that read, and that change, a policy."""
 
 
+_REPLICATOR_QUERY: Final = "allowAutoUpdateSchemaWithReplicator"
+"""The query parameter with which `isAllowAutoUpdateSchema` sets another policy, in some versions."""
+
+
 def _given(value: Any, *, no_content: bool) -> Reply:
     """Return the value, or an empty response if it is None."""
     return Reply(204 if value is None and no_content else 200, value)
@@ -61,7 +66,10 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
 
     def put(call: Call) -> None:
         value = policy.read(call.body, call.broker.settings)  # an error is reported before a missing namespace
+        with_replicator = _with_replicator(call, value) if policy.name == "isAllowAutoUpdateSchema" else None
         space = call.namespace(missing[1])
+        if with_replicator is not None:
+            space.stored[WITH_REPLICATOR] = with_replicator
         if policy.name == "retention" and value is not None:
             _check_retention_of_namespace(call.broker, space, value)
         call.broker.policies.set_namespace(space.name, policy.name, value)
@@ -73,6 +81,16 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
     yield Endpoint(policy.verb, path, put, f"set policy {what}", policy.kind)
     if not policy.keep:
         yield Endpoint("DELETE", path, remove, f"remove policy {what}")
+
+
+def _with_replicator(call: Call, value: bool) -> bool | None:
+    """Return whether replicators may add schemas, or None if the request does not contain it. Raises 400."""
+    if WITH_REPLICATOR not in call.broker.version.namespace_fields or _REPLICATOR_QUERY not in call.query:
+        return None
+    given = call.flag(_REPLICATOR_QUERY)
+    if value and not given:
+        raise RestError(400, "Can not enable for all producers but denies for replicators, which is meaningless")
+    return given
 
 
 # -- topics ------------------------------------------------------------------------------------------------------------

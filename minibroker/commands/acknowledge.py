@@ -1,7 +1,7 @@
 """ACK, FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES (ServerCnx.handleAck, Consumer.messageAcked).
 
-The response to an acknowledgement without a transaction is always a success (4.2.4). A cumulative acknowledgement with
-several ids, or on a Shared or Key_Shared subscription, has no effect. An ACK for an unknown consumer gets no response.
+A cumulative acknowledgement with several ids, or on a Shared or Key_Shared subscription, has no effect and succeeds. An
+ACK for an unknown consumer gets no response.
 
 The other two have no response and are ignored if the consumer is unknown.
 """
@@ -16,6 +16,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
+from pcli.minibroker.errors import Refused
 from pcli.minibroker.topics import acknowledgements
 from pcli.minibroker.transactions.txn_id import txn_of
 
@@ -38,15 +39,19 @@ def hot_ack(
     if consumer is None:
         return
     subscription = consumer.subscription
-    if kind == pb.CommandAck.Cumulative:
-        if len(ids) == 1:
-            place: Position = (ids[0][0], signed(ids[0][1]), None)
-            subscription.acknowledge_cumulative(consumer, place, {})
-    else:
-        subscription.acknowledge(consumer, [(one[0], signed(one[1]), None) for one in ids])
+    answer = pb.CommandAckResponse(consumer_id=consumer_id, request_id=max(0, request_id))
+    try:
+        if kind == pb.CommandAck.Cumulative:
+            if len(ids) == 1:
+                place: Position = (ids[0][0], signed(ids[0][1]), None)
+                subscription.acknowledge_cumulative(consumer, place, {})
+        else:
+            subscription.acknowledge(consumer, [(one[0], signed(one[1]), None) for one in ids])
+    except Refused as refused:
+        answer.error, answer.message = pb.ServerError.ValueType(refused.code), refused.text
     if request_id >= 0:
         connection.broker.storage.require()
-        connection.send_command(pb.CommandAckResponse(consumer_id=consumer_id, request_id=request_id))
+        connection.send_command(answer)
 
 
 def acknowledge(connection: Connection, command: pb.CommandAck, frame: Frame) -> None:

@@ -1,6 +1,6 @@
 """GET_SCHEMA and GET_OR_CREATE_SCHEMA (ServerCnx.handleGetSchema, handleGetOrCreateSchema; verified on 4.2.4).
 
-A version that is shorter than eight bytes closes the connection, as does an invalid topic name in GET_OR_CREATE_SCHEMA.
+A version that is shorter than eight bytes closes the connection.
 If a version is longer than eight bytes, its first eight bytes are used.
 """
 
@@ -53,6 +53,8 @@ def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateS
     try:
         name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
     except Refused as refusal:
+        if connection.broker.version.refuses_schema_of_bad_name:
+            raise
         raise RemoteError(refusal.text) from None
     topic = connection.broker.topic_registry.load(name)
     if topic is None:

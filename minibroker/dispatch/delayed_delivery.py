@@ -14,8 +14,6 @@ from typing import Final
 
 __all__ = ["InMemoryDelayedDeliveryTracker"]
 
-_BITMAP: Final = 58
-"""Bytes of a bitmap without its values."""
 _CONTAINER: Final = 8192
 """Maximum size of the values of a bitmap in bytes."""
 
@@ -23,8 +21,10 @@ _CONTAINER: Final = 8192
 class InMemoryDelayedDeliveryTracker:
     """Offsets of the delayed entries, by delivery time."""
 
-    def __init__(self, tick_ms: int, *, strict: bool) -> None:
+    def __init__(self, tick_ms: int, *, strict: bool, bitmap_bytes: int) -> None:
+        """``bitmap_bytes`` is the size of a bitmap without its values."""
         self._strict = strict
+        self._bitmap_bytes = bitmap_bytes
         self.set_tick(tick_ms)
         self.last_tick_run = 0
         """Time at which the timer last expired."""
@@ -87,8 +87,8 @@ class InMemoryDelayedDeliveryTracker:
 
     @property
     def index_size(self) -> int:
-        """The bytes of Roaring64Bitmap for these entries. Each group is counted as if it were in one ledger."""
-        return sum(_BITMAP + min(2 * len(group), _CONTAINER) for group in self._groups.values())
+        """The bytes of Roaring bitmaps for these entries. Each group is counted as if it were in one ledger."""
+        return sum(self._bitmap_bytes + min(2 * len(group), _CONTAINER) for group in self._groups.values())
 
     def clear(self) -> None:
         """Remove all entries, because they will be read again."""

@@ -238,20 +238,25 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     # -- delayed delivery ------------------------------------------------------------------------------------------
 
     def track_delayed(self, entry: Entry) -> bool:
-        """Keep an entry until it is due."""
+        """Keep an entry until it is due. Return False if it is due."""
         if not self.subscription.delayed_delivery:
             return False
-        if self.delayed_tracker is None:
-            settings = self.settings
-            self.delayed_tracker = InMemoryDelayedDeliveryTracker(
-                self.subscription.delayed_tick, strict=settings.isDelayedDeliveryDeliverAtTimeStrict
+        tracker, version, first = self.delayed_tracker, self.broker.version, False
+        if tracker is None:
+            first = version.tracks_first_delayed
+            tracker = self.delayed_tracker = InMemoryDelayedDeliveryTracker(
+                self.subscription.delayed_tick,
+                strict=self.settings.isDelayedDeliveryDeliverAtTimeStrict,
+                bitmap_bytes=version.delayed_index_bytes,
             )
-        elif self.delayed_tracker.tick != self.subscription.delayed_tick:
-            self.delayed_tracker.set_tick(self.subscription.delayed_tick)
-        if not self.delayed_tracker.add(entry.offset, entry.deliver_at, self.broker.now):
-            return False
-        self._set_delay_timer()
-        return True
+        elif tracker.tick != self.subscription.delayed_tick:
+            tracker.set_tick(self.subscription.delayed_tick)
+        if tracker.add(entry.offset, entry.deliver_at, self.broker.now):
+            self._set_delay_timer()
+            return True
+        if first:
+            self.replay.add(entry.offset)
+        return first
 
     def replay_due(self, size: int) -> bool:
         """Add the due delayed entries to the redelivery queue. Return whether there were any."""

@@ -77,14 +77,22 @@ class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
     def add(self, consumer: Consumer) -> None:
         """Add a consumer. It can become active."""
         self.consumers.append(consumer)
-        before, self._active = self._active, self._choose()
-        if self.failover and before is self._active:
+        if not self._elect() and self.failover:
             consumer.send_active_consumer_change(active=False)
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer."""
+        """Remove a consumer. Another one can become active."""
         self.consumers.remove(consumer)
-        self._active = self._choose() if self.consumers else None
+        self._elect()
+
+    def _elect(self) -> bool:
+        """Select the active consumer. Return whether it changed. Some versions notify the consumers of this."""
+        before, self._active = self._active, self._choose() if self.consumers else None
+        changed = before is not self._active
+        if changed and self.failover and self.broker.version.notifies_non_persistent_failover:
+            for consumer in self.consumers:
+                consumer.send_active_consumer_change(active=consumer is self._active)
+        return changed
 
     def _choose(self) -> Consumer:
         return by_index(candidates(self.consumers), max(0, self.topic.partition) if self.failover else 0)

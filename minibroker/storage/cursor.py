@@ -123,11 +123,11 @@ class ManagedCursor:
         """Record a change that is persisted although it does not move the mark-delete position."""
         self._initial = None
 
-    def reload(self) -> None:
-        """Close the cursor ledger, as an unload does. Ack sets and a seek to the start are lost."""
+    def reload(self, *, keep_ack_sets: bool) -> None:
+        """Close the cursor ledger, as an unload does. A seek to the start is lost."""
         if self.changes is not None and self.ack_sets:
             self.changes.all_changed()
-        self.ack_sets.clear()
+        self.ack_sets = self.ack_sets if keep_ack_sets else {}
         self._start = self._read_end = -1
         self._initial = self.mark_delete, self._deleted
 

@@ -1,13 +1,13 @@
-"""Acknowledgements of single messages of a batch, and acknowledgements in transactions.
+"""Acknowledgements of single messages of a batch, of positions out of range, and in transactions.
 
 Rules of this file
 1. The acknowledged messages of a batch are subtracted from the unacknowledged messages of the consumer that has the
    entry. Their number follows from the ack set of the cursor, or else from the messages left in the pending ack.
-2. The pending ack is removed when no message is left that is neither acknowledged nor pending in a transaction. Only
-   this removal unblocks the consumer. It does not change the number of unacknowledged messages.
+2. The pending ack is removed when no message is left that is neither acknowledged nor pending in a transaction. It does
+   not change the number of unacknowledged messages.
 3. On Shared and Key_Shared subscriptions, an ACK in a transaction reduces the unacknowledged messages of the consumer
-   at once, even if it is a conflict. Messages of a batch that are already acknowledged are subtracted again. The client
-   declares the batch size of an entry. Without it, the messages of a batch do not count.
+   at once, even if it is a conflict. The client declares the batch size of an entry. Without it, the messages of the
+   batch do not count.
 4. On Exclusive and Failover subscriptions, only the cursor is updated.
 
 Source of the rules: Consumer.individualAckNormal, getAckedCountForBatchIndexLevelEnabled and
@@ -16,7 +16,8 @@ individualAckWithTransaction, PersistentSubscription.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
@@ -25,10 +26,18 @@ from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle, Pl
 
 if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
-    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.subscription import Position, Subscription
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["acknowledge", "acknowledge_cumulative", "acknowledge_messages", "end_transaction", "open_handle"]
+__all__ = [
+    "acknowledge",
+    "acknowledge_cumulative",
+    "acknowledge_messages",
+    "check_cumulative_position",
+    "check_positions",
+    "end_transaction",
+    "open_handle",
+]
 
 
 def acknowledge_messages(subscription: Subscription, consumer: Consumer, offset: int, bits: int) -> bool:
@@ -53,14 +62,22 @@ def _update_pending_ack(
     if owner is not None and subscription.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled:
         left = owner.pending[offset]
         count = left - bits.bit_count() if before is None else before.bit_count() - (before & bits).bit_count()
-        if count > 0:
-            owner.pending[offset] = left - count
-            subscription.subtract_unacked(owner, count)
+        _subtract_messages(subscription, owner, offset, count)
     complete = not (bits if before is None else before & bits)
     if not complete and subscription.topic.transactions_enabled:
         complete = _record(subscription, offset, bits)
     if complete and owner is not None:
         subscription.remove_pending_ack(owner, offset)
+
+
+def _subtract_messages(subscription: Subscription, owner: Consumer, offset: int, count: int) -> None:
+    """Subtract acknowledged messages of a batch from the unacknowledged messages of an entry and its consumer."""
+    version, left = subscription.topic.broker.version, owner.pending[offset]
+    if count > 0 and (count <= left or version.unacked_can_be_negative):
+        owner.pending[offset] = left - count
+        subscription.subtract_unacked(owner, count)
+        if version.partial_acks_unblock:
+            subscription.unblock(owner)
 
 
 def _record(subscription: Subscription, offset: int, bits: int) -> bool:
@@ -69,6 +86,50 @@ def _record(subscription: Subscription, offset: int, bits: int) -> bool:
     handle, place = open_handle(subscription), subscription.topic.ledger.position(offset)
     handle.record_batch_ack(place, bits)
     return handle.is_complete(place)
+
+
+# -- positions out of range --------------------------------------------------------------------------------------------
+
+_LEDGER_EXCEPTION: Final = "org.apache.bookkeeper.mledger.ManagedLedgerException: "
+_MARKED_POSITION: Final = "org.apache.bookkeeper.mledger.impl.ManagedCursorImpl$MarkDeletingMarkedPosition: "
+
+
+def check_positions(subscription: Subscription, positions: Sequence[Position], last: Place) -> None:
+    """Raise Refused (UnknownError) if a position is after the last entry, whose position is ``last``.
+
+    The entries before this position are acknowledged, but their pending acks remain: the real broker removes them when
+    the whole ACK has succeeded.
+    """
+    assert subscription.topic.ledger is not None
+    good = list(takewhile(lambda one: one[:2] <= last, positions))
+    if len(good) < len(positions):
+        subscription.acknowledge_places({(one[0], one[1]): one[2] for one in good})
+        raise Refused(pb.UnknownError, f"{_LEDGER_EXCEPTION}Invalid mark deleted position")
+
+
+def check_cumulative_position(consumer: Consumer, position: Position, offset: int | None) -> None:
+    """Raise Refused (UnknownError) if a position is after the last entry or before the mark-delete position.
+
+    ``offset`` is that of the last entry at or before the position, or None after the last entry. The ACK of a part of a
+    batch concerns the entry before the batch (ManagedCursorImpl.asyncMarkDelete). The reader of a compacted topic can
+    acknowledge entries of deleted ledgers (PersistentSubscription.acknowledgeMessageAsync).
+    """
+    subscription = consumer.subscription
+    assert subscription.cursor is not None
+    assert subscription.topic.ledger is not None
+    ledgers = subscription.topic.ledger.ledgers
+    if consumer.read_compacted and not subscription.durable and all(one.id != position[0] for one in ledgers):
+        return
+    if offset is None:
+        raise Refused(pb.UnknownError, f"{_LEDGER_EXCEPTION}Invalid mark deleted position")
+    attempted: Place = position[:2]
+    current = subscription.cursor.mark_delete_position
+    if position[2]:
+        attempted = subscription.topic.ledger.position(offset - 1)
+    if attempted < current:
+        text = "Mark deleting an already mark-deleted position. Current mark-delete: "
+        text += f"{current[0]}:{current[1]} -- attempted mark delete: {attempted[0]}:{attempted[1]}"
+        raise Refused(pb.UnknownError, f"{_LEDGER_EXCEPTION}{_MARKED_POSITION}{text}")
 
 
 # -- in transactions ---------------------------------------------------------------------------------------------------
@@ -119,9 +180,8 @@ def _subtract(consumer: Consumer, place: Place, bits: int | None, size: int) -> 
     if bits is None:
         subscription.subtract_unacked(owner, owner.pending[offset])
         subscription.remove_pending_ack(owner, offset)
-    elif (messages := size - bits.bit_count()) > 0:
-        owner.pending[offset] -= messages
-        subscription.subtract_unacked(owner, messages)
+    else:
+        _subtract_messages(subscription, owner, offset, size - bits.bit_count())
 
 
 def _pending_ack(consumer: Consumer, place: Place) -> tuple[Consumer, int] | None:

@@ -12,12 +12,12 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topics.acknowledgements import acknowledge_messages
+from pcli.minibroker.topics import acknowledgements
 from pcli.minibroker.topics.consumer import Consumer
 from pcli.minibroker.topics.dispatcher import (
     EXCLUSIVE,
@@ -244,25 +244,33 @@ class Subscription:
 
     # -- acknowledgements ------------------------------------------------------------------------------------------
 
-    def acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Acknowledge individual entries, or individual messages in a batch."""
+    def acknowledge(self, consumer: Consumer, positions: Sequence[Position]) -> None:
+        """Acknowledge individual entries, or individual messages in a batch.
+
+        From the first position after the last entry on, only the pending acks of whole entries are removed. Raises
+        Refused (UnknownError) for such a position, if the version reports it.
+        """
         cursor, ledger = self.cursor, self.topic.ledger
         consumer.last_acked = self.topic.broker.now
         if cursor is None or ledger is None:
             return
+        last, in_range = ledger.position(ledger.next - 1), True
+        if self.topic.broker.version.acks_out_of_range_fail:
+            acknowledgements.check_positions(self, positions, last)
         for ledger_id, entry_id, bits in positions:
             offset = ledger.offset_of(ledger_id, entry_id)
             if offset is None:
-                if (ledger_id, entry_id) > ledger.position(ledger.next - 1):
-                    break
+                in_range = in_range and (ledger_id, entry_id) <= last
                 continue
-            if bits is not None and not acknowledge_messages(self, consumer, offset, bits):
+            if bits is not None and not (
+                in_range and acknowledgements.acknowledge_messages(self, consumer, offset, bits)
+            ):
                 continue
-            if cursor.delete(offset):
+            if in_range and cursor.delete(offset):
                 consumer.messages_acked += 1
-                self._entry_acknowledged(consumer, offset)
                 if self.pending_ack_handle is not None:
                     self.pending_ack_handle.forget((ledger_id, entry_id))
+            self._entry_acknowledged(consumer, offset)
         self._after_ack()
 
     def acknowledge_places(self, acks: Mapping[tuple[int, int], int | None]) -> None:
@@ -296,8 +304,9 @@ class Subscription:
         """Acknowledge all entries up to a position. An ACK on Shared and Key_Shared subscriptions has no effect.
 
         The position need not be that of an entry: a client that acknowledges a part of the first batch of a ledger
-        sends the entry id -1 if batch index acks are off. A position after the last entry has no effect (verified on
-        4.2.4). ``consumer`` is the sender of the ACK, or None for a committed transaction.
+        sends the entry id -1 if batch index acks are off. A position after the last entry has no effect.
+        ``consumer`` is the sender of the ACK, or None for a committed transaction. Raises Refused (UnknownError) if the
+        version reports a position after the last entry or before the mark-delete position.
         """
         cursor, ledger = self.cursor, self.topic.ledger
         if consumer is not None:
@@ -306,6 +315,8 @@ class Subscription:
             return
         ledger_id, entry_id, bits = position
         offset = ledger.last_up_to(ledger_id, entry_id)
+        if consumer is not None and self.topic.broker.version.acks_out_of_range_fail:
+            acknowledgements.check_cumulative_position(consumer, position, offset)
         if offset is None or (ledger_id, entry_id) <= cursor.mark_delete_position:
             return
         if bits is not None and ledger.position(offset) == (ledger_id, entry_id):
@@ -359,8 +370,13 @@ class Subscription:
         assert dispatcher is not None
         del owner.pending[offset]
         dispatcher.pending_ack_removed(owner, offset)
+        self.unblock(owner)
+
+    def unblock(self, owner: Consumer) -> None:
+        """Unblock a consumer if enough is acknowledged."""
+        assert self._individual_dispatcher is not None
         if owner.blocked:
-            dispatcher.add_permits(owner, owner.unblock())
+            self._individual_dispatcher.add_permits(owner, owner.unblock())
 
     def _after_cursor_change(self) -> None:
         self._mark_delete_moved()
@@ -415,10 +431,10 @@ class Subscription:
             cursor.put_ack_set(offset, bits)
 
     def reload(self) -> None:
-        """Forget what an unload of the topic loses: counters, times and the ack sets of batches (verified on 4.2.4)."""
+        """Forget what an unload of the topic loses: counters, times and, in some versions, the ack sets of batches."""
         self._forget_consumers()
         if self.cursor is not None:
-            self.cursor.reload()
+            self.cursor.reload(keep_ack_sets=self.topic.broker.version.keeps_ack_sets)
         if self.pending_ack_handle is not None:
             self.pending_ack_handle.reload(self.topic.broker.now)
 

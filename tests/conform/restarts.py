@@ -1,13 +1,14 @@
 """Replay conversations that contain restarts of the broker, with the conformance tool.
 
-    python tests/conform/restarts.py check  [NAME...] [--tool TOOL] [--signal TERM|KILL]
-    python tests/conform/restarts.py record [NAME...] [--tool TOOL] [--signal TERM|KILL] --real START [--runs 3]
+    python tests/conform/restarts.py check  [NAME...] [--tool TOOL] [--signal TERM|KILL] [--pulsar VERSION]
+    python tests/conform/restarts.py record [NAME...] [--tool TOOL] [--signal TERM|KILL] [--pulsar VERSION]
+                                            --real START [--runs 3]
 
 ``check`` uses `pcli broker --data`; ``record`` uses the script START of a real broker, and writes a transcript if all
-runs agree. The scenarios of the folder ``restart`` run at the same time against one broker. The broker is restarted
-when each of them waits for it. There are transcripts for SIGTERM and for SIGKILL. A scenario without transcript fails.
-The attribute ``not_compared`` of a scenario contains the signals with which it is not compared, and the reasons. Both
-verbs print them.
+runs agree, and if it differs from that of the earlier versions. The scenarios of the folder ``restart`` run at the same
+time against one broker. The broker is restarted when each of them waits for it. There are transcripts for SIGTERM and
+for SIGKILL. A scenario without transcript fails. The attribute ``not_compared`` of a scenario contains the signals with
+which it is not compared, and the reasons. Both verbs print them.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pcli.minibroker.versions import DEFAULT, NAMES
+
 HERE = Path(__file__).parent
 FOLDER = HERE / "restart"
 SHARED = HERE.parent.parent.parent / "shared" / "conform"
-SETTINGS = ("transactionCoordinatorEnabled=true", "keepAliveIntervalSeconds=600")
+SETTINGS = ("transactionCoordinatorEnabled=true", "keepAliveIntervalSeconds=600", "enableShadowTopics=true")
 """Settings of both brokers. A scenario does not answer PINGs while it waits for the others."""
 PATIENCE = 60.0
 RECORD_QUIET = 1.2
@@ -57,8 +60,8 @@ def free_port() -> int:
 class Broker:
     """A broker process whose ports and data remain the same at each start."""
 
-    def __init__(self, folder: Path, real: str) -> None:
-        """``real`` is the script of a real broker; if it is empty, the broker is `pcli broker`."""
+    def __init__(self, folder: Path, version: str, real: str) -> None:
+        """``real`` is the script of a real broker; if it is empty, the broker is `pcli broker` of this version."""
         port, http_port = free_port(), free_port()
         self.url, self.http = f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{http_port}"
         data = str(folder / "data")
@@ -67,6 +70,7 @@ class Broker:
             self.command = [real, data, *SETTINGS, *ports]
         else:
             self.command = [sys.executable, "-m", "pcli.cli", "broker", "--data", data, "--log", "quiet"]
+            self.command += ["--pulsar", version]
             self.command += ["--port", str(port), "--http-port", str(http_port)]
             self.command += [part for setting in SETTINGS for part in ("--set", setting)]
         self.log = (folder / "log").open("w")
@@ -229,7 +233,7 @@ def flat(path: str, value: Any, name: Callable[[int], str]) -> list[str]:
 def play_all(conform: Any, scenarios: dict[str, Any], options: Any, expected: dict[str, Any]) -> dict[str, Any]:
     """Play all scenarios against a new broker; return the transcript and the reason of the stop by name."""
     with tempfile.TemporaryDirectory() as folder:
-        broker = Broker(Path(folder), options.real)
+        broker = Broker(Path(folder), options.pulsar, options.real)
         options.url, options.http, options.keep = broker.url, broker.http, True
         options.restarts = Restarts(broker, getattr(signal, f"SIG{options.signal}"), len(scenarios))
 
@@ -252,8 +256,16 @@ def play_all(conform: Any, scenarios: dict[str, Any], options: Any, expected: di
 
 
 def file_of(name: str, options: Any) -> Path:
-    """Return the file of a transcript."""
-    return FOLDER / "transcripts" / options.signal / f"{name}.json"
+    """Return the file of a transcript: the one of the latest version up to ``options.pulsar`` that has one."""
+    known = NAMES[1 : NAMES.index(options.pulsar) + 1]
+    found = [own for version in reversed(known) if (own := own_file(name, version, options.signal)).exists()]
+    return found[0] if found else own_file(name, NAMES[0], options.signal)
+
+
+def own_file(name: str, version: str, number: str) -> Path:
+    """Return the file of the transcript of a version."""
+    folder = FOLDER / "transcripts" if version == NAMES[0] else HERE / version / "restart"
+    return folder / number / f"{name}.json"
 
 
 def check(conform: Any, scenarios: dict[str, Any], options: Any) -> int:
@@ -270,7 +282,7 @@ def check(conform: Any, scenarios: dict[str, Any], options: Any) -> int:
             failed += 1
             print(f"FAIL {name} ({options.signal})", *conform.diff(expected[name], lines, stop), sep="\n    ")
     passed = len(scenarios) + len(missing) - failed
-    print(f"{passed} passed, {failed} failed (restarts with SIG{options.signal})", flush=True)
+    print(f"{passed} passed, {failed} failed (restarts with SIG{options.signal}, {options.pulsar})", flush=True)
     return failed
 
 
@@ -290,9 +302,13 @@ def record(conform: Any, scenarios: dict[str, Any], options: Any) -> int:
         if name in unstable:
             print(f"UNSTABLE {name} ({options.signal})", *unstable[name], sep="\n    ")
             continue
+        known = file_of(name, options)
+        if known.exists() and conform.same(json.loads(known.read_text())["steps"], first[name]):
+            continue
+        target = own_file(name, options.pulsar, options.signal)
         text = {"name": name, "about": (scenario.__doc__ or "").strip(), "runs": options.runs, "steps": first[name]}
-        file_of(name, options).parent.mkdir(parents=True, exist_ok=True)
-        file_of(name, options).write_text(json.dumps(text, indent=1, ensure_ascii=False) + "\n")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(text, indent=1, ensure_ascii=False) + "\n")
     print(f"{len(scenarios) - len(unstable)} recorded, {len(unstable)} not (SIG{options.signal})", flush=True)
     return len(unstable)
 
@@ -303,6 +319,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=["*"], help="names or globs of scenarios")
     parser.add_argument("--tool", type=Path, default=SHARED)
     parser.add_argument("--signal", choices=["TERM", "KILL"])
+    parser.add_argument("--pulsar", choices=NAMES, default=DEFAULT.name)
     parser.add_argument("--real", default="")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_intermixed_args()

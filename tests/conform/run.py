@@ -1,10 +1,13 @@
-"""Replay the conversations of a real broker against `pcli broker`, with the conformance tool.
+"""Replay the conversations of real brokers against `pcli broker`, with the conformance tool.
 
-    python tests/conform/run.py [TOOL] [--jobs N] [--scalable]
+    python tests/conform/run.py [TOOL] [--pulsar VERSION] [--suite SUITE] [--jobs N] [--record START]
+                                             [--scalable]
 
 TOOL is the folder of the tool with its scenarios and transcripts (``../shared/conform``). The script replays the
-scenarios of the tool, those for a broker with different settings, and those in this folder (recorded from a real 4.2.4
-with the same tool), and those with restarts of the broker (``restarts.py``). It exits with code 1 if anything differs.
+scenarios of the tool and those in this folder, and those with restarts of the broker (``restarts.py``), for each
+version of Pulsar. It exits with code 1 if anything differs. With ``--record``, it plays them with a real broker of this
+version, and writes the transcripts that differ from those of the earlier versions; START is the script that starts the
+real broker. With ``--scalable``, it replays only the scenarios on scalable topics, which 5.0.1 has (``conform5.py``).
 """
 
 from __future__ import annotations
@@ -14,143 +17,229 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+from pcli.minibroker.versions import NAMES
 
 HERE = Path(__file__).parent
 SHARED = HERE.parent.parent.parent / "shared" / "conform"
 
-ENABLED = "transactionCoordinatorEnabled=true"
-"""Setting of the broker that the tool's README requires for all scenarios."""
-
-VARIANT = (
-    "subscriptionKeySharedUseConsistentHashing=false",
-    "acknowledgmentAtBatchIndexLevelEnabled=false",
-    "activeConsumerFailoverDelayTimeMillis=0",
-    "exposingBrokerEntryMetadataToClientEnabled=true",
-    "brokerEntryMetadataInterceptors=org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor,"
-    "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor",
-)
-"""Settings of the broker that the tool's README requires for the scenarios in ``variant/``."""
-
-INTERVALS = ("backlogQuotaCheckIntervalInSeconds=5", "brokerServiceCompactionMonitorIntervalInSeconds=5")
-"""Settings of the broker for the scenarios in ``intervals/``."""
-
-COMPACTOR = (
-    "topicCompactionRetainNullKey=true",
-    "compactionServiceFactoryClassName=org.apache.pulsar.compaction.EventTimeCompactionServiceFactory",
-)
-"""Settings of the broker for the scenarios in ``compactor/``."""
-
-FORCED = ("forceDeleteTenantAllowed=true", "forceDeleteNamespaceAllowed=true")
-"""Settings of the broker for the scenarios in ``forced/``."""
+ENABLED = ("transactionCoordinatorEnabled=true", "enableShadowTopics=true")
+"""Settings of the broker for all scenarios. A setting that a version does not have has no effect."""
 
 
-SCALABLE = {
-    "scalable": (),
-    "scalable-fast": (
-        "scalableTopicConsumerSessionGracePeriodSeconds=2",
-        "scalableTopicAutoScaleIntervalSeconds=2",
-        "scalableTopicLoadReportIntervalSeconds=1",
-        "statsUpdateInitialDelayInSecs=1",
-        "statsUpdateFrequencyInSecs=4",
-        "transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds=2",
+class Suite(NamedTuple):
+    """Scenarios for a broker with the same settings."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+    shared: str | None = None
+    """The folder in the tool, or None for a folder here."""
+    folder: str = ""
+    """The folder here."""
+    faster: int = 1
+    """Factor of the number of scenarios that run at a time."""
+    scalable: bool = False
+    """Whether the scenarios are on scalable topics."""
+
+
+SUITES = (
+    Suite("shared", shared="."),
+    Suite(
+        "variant",
+        (
+            "subscriptionKeySharedUseConsistentHashing=false",
+            "acknowledgmentAtBatchIndexLevelEnabled=false",
+            "activeConsumerFailoverDelayTimeMillis=0",
+            "exposingBrokerEntryMetadataToClientEnabled=true",
+            "brokerEntryMetadataInterceptors=org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor,"
+            "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor",
+        ),
+        shared="variant",
     ),
-}
-"""Settings of the broker for the scenarios on scalable topics, which `conform5.py` plays, by folder."""
+    Suite("additional"),
+    Suite(
+        "intervals",
+        ("backlogQuotaCheckIntervalInSeconds=5", "brokerServiceCompactionMonitorIntervalInSeconds=5"),
+        folder="intervals",
+        faster=2,
+    ),
+    Suite(
+        "compactor",
+        (
+            "topicCompactionRetainNullKey=true",
+            "compactionServiceFactoryClassName=org.apache.pulsar.compaction.EventTimeCompactionServiceFactory",
+        ),
+        folder="compactor",
+    ),
+    Suite("forced", ("forceDeleteTenantAllowed=true", "forceDeleteNamespaceAllowed=true"), folder="forced"),
+    Suite("scalable", folder="scalable", scalable=True),
+    Suite(
+        "scalable-fast",
+        (
+            "scalableTopicConsumerSessionGracePeriodSeconds=2",
+            "scalableTopicAutoScaleIntervalSeconds=2",
+            "scalableTopicLoadReportIntervalSeconds=1",
+            "statsUpdateInitialDelayInSecs=1",
+            "statsUpdateFrequencyInSecs=4",
+            "transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds=2",
+        ),
+        folder="scalable-fast",
+        faster=4,
+        scalable=True,
+    ),
+)
+_SCALABLE_SINCE = "5.0.1"
 
 
 @contextmanager
-def broker(*settings: str, options: tuple[str, ...] = ()):
+def pcli_broker(version: str, settings: tuple[str, ...]):
     """Run a broker in its own process; yield its two URLs."""
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready"
-        command = [
-            sys.executable,
-            "-m",
-            "pcli.cli",
-            "broker",
-            "--port",
-            "0",
-            "--http-port",
-            "0",
-            "--log",
-            "quiet",
-            *options,
-        ]
+        command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
+        command += ["--pulsar", version]
         for setting in settings:
             command += ["--set", setting]
-        process = subprocess.Popen([*command, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*command, "--ready-file", str(ready)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             for _ in range(200):
                 if ready.exists() and ready.read_text():
                     break
                 time.sleep(0.05)
-            yield json.loads(ready.read_text())
+            urls = json.loads(ready.read_text())
+            yield urls["service_url"], urls["http_url"]
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=10)
 
 
-def play(tool: Path, folder: Path, jobs: int, *settings: str) -> bool:
-    """Replay the scenarios in a folder against a new broker; return whether all responses are equal."""
-    with broker(ENABLED, *settings) as urls:
-        command = [sys.executable, str(tool / "conform.py"), "check", "*", "--dir", str(folder), "--jobs", str(jobs)]
-        command += ["--url", urls["service_url"], "--http", urls["http_url"]]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = result.stdout.splitlines()
-    print("\n".join(line for line in lines if not line.startswith("PASS")) + result.stderr, flush=True)
+@contextmanager
+def real_broker(start: Path, settings: tuple[str, ...]):
+    """Run a real broker; yield its two URLs when it lists the topics of the default namespace."""
+    ports = []
+    for _ in range(2):
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            ports.append(found.getsockname()[1])
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(start), f"{folder}/data", *settings]
+        command += [f"brokerServicePort={ports[0]}", f"webServicePort={ports[1]}"]
+        with Path(folder, "log").open("w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            http = f"http://127.0.0.1:{ports[1]}"
+            for _ in range(240):
+                try:
+                    urllib.request.urlopen(f"{http}/admin/v2/persistent/public/default", timeout=10).close()
+                    break
+                except OSError:
+                    time.sleep(0.5)
+            yield f"pulsar://127.0.0.1:{ports[0]}", http
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+@contextmanager
+def folder_of(suite: Suite, tool: Path, version: str):
+    """Yield a folder with the scenarios of a suite and the transcripts of a version.
+
+    The transcripts of each version replace those of the earlier versions.
+    """
+    source = HERE / suite.folder if suite.shared is None else tool / suite.shared
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "scenarios").symlink_to((source / "scenarios").resolve())
+        shutil.copytree(source / "transcripts", folder / "transcripts")
+        for one in NAMES[: NAMES.index(version) + 1]:
+            for path in (HERE / one / suite.name).glob("*.json"):
+                shutil.copy(path, folder / "transcripts")
+        yield folder
+
+
+def conform(
+    suite: Suite, tool: Path, verb: str, folder: Path, urls: tuple[str, str], *options: str
+) -> subprocess.CompletedProcess:
+    """Run the tool with the scenarios of a folder that the options name."""
+    script = [str(HERE / "conform5.py"), "--tool", str(tool)] if suite.scalable else [str(tool / "conform.py")]
+    command = [sys.executable, script[0], verb, *script[1:], "--dir", str(folder), "--url", urls[0]]
+    return subprocess.run([*command, "--http", urls[1], *options], capture_output=True, text=True, check=False)
+
+
+def play(suite: Suite, tool: Path, version: str, jobs: int) -> bool:
+    """Replay a suite against a new broker; return whether all responses are equal.
+
+    An earlier version replays only the scenarios that were recorded with it.
+    """
+    with folder_of(suite, tool, version) as folder, pcli_broker(version, ENABLED + suite.settings) as urls:
+        recorded = sorted(path.stem for path in (folder / "transcripts").glob("*.json"))
+        names = ["*"] if version == NAMES[-1] else recorded
+        result = conform(suite, tool, "check", folder, urls, "--jobs", str(jobs * suite.faster), *names)
+    lines = [line for line in result.stdout.splitlines() if not line.startswith("PASS")]
+    print(f"{version} {suite.name}:", "\n".join(lines) + result.stderr, flush=True)
     return result.returncode == 0
 
 
-def play_variant(tool: Path, jobs: int) -> bool:
-    """Replay the scenarios for different settings. The transcripts of two of them are in this folder."""
-    ours = sorted((HERE / "variant").glob("*.json"))
-    with tempfile.TemporaryDirectory() as folder:
-        merged = Path(folder)
-        (merged / "scenarios").symlink_to((tool / "variant" / "scenarios").resolve())
-        shutil.copytree(tool / "variant" / "transcripts", merged / "transcripts")
-        for path in ours:
-            shutil.copy(path, merged / "transcripts")
-            print(f"OURS {path.stem}: recorded anew, see {HERE.name}/README.md")
-        return play(tool, merged, jobs, *VARIANT)
-
-
-def play_scalable(tool: Path, jobs: int) -> bool:
-    """Replay the scenarios on scalable topics, which were recorded from a real 5.0.1."""
-    fine = True
-    for folder, settings in SCALABLE.items():
-        with broker(ENABLED, *settings, options=("--pulsar", "5.0.1")) as urls:
-            command = [sys.executable, str(HERE / "conform5.py"), "check", "*", "--tool", str(tool)]
-            command += ["--dir", str(HERE / folder), "--jobs", str(4 * jobs if settings else jobs)]
-            command += ["--url", urls["service_url"], "--http", urls["http_url"]]
-            fine &= subprocess.run(command, check=False).returncode == 0
-    return fine
+def record(suite: Suite, tool: Path, version: str, start: Path) -> bool:
+    """Record the scenarios of a suite whose responses differ from the transcripts; return whether all were recorded."""
+    patience = ("--patience", "30")
+    with folder_of(suite, tool, version) as folder, real_broker(start, ENABLED + suite.settings) as urls:
+        checked = conform(suite, tool, "check", folder, urls, "*", "--json", *patience)
+        results = [json.loads(line) for line in checked.stdout.splitlines() if line.startswith("{")]
+        different = [one["name"] for one in results if one["result"] != "PASS"]
+        if not different:
+            print(f"{version} {suite.name}: {len(results)} equal", flush=True)
+            return bool(results)
+        result = conform(suite, tool, "record", folder, urls, "--runs", "2", "--jobs", "2", *patience, *different)
+        print(f"{version} {suite.name}:", result.stdout + result.stderr, flush=True)
+        target = HERE / version / suite.name
+        target.mkdir(parents=True, exist_ok=True)
+        for line in result.stdout.splitlines():
+            if line.startswith("RECORDED"):
+                shutil.copy(folder / "transcripts" / f"{line.split()[1]}.json", target)
+    return result.returncode == 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tool", nargs="?", type=Path, default=SHARED)
+    parser.add_argument("--pulsar", choices=NAMES, help="only this version")
+    parser.add_argument("--suite", choices=[*(suite.name for suite in SUITES), "restart"], help="only this suite")
     parser.add_argument("--jobs", type=int, default=3)
-    parser.add_argument("--scalable", action="store_true", help="only the scenarios on scalable topics, on 5.0.1")
+    parser.add_argument("--record", type=Path, metavar="START", help="record from a real broker of --pulsar")
+    parser.add_argument("--scalable", action="store_true", help="only the scenarios on scalable topics")
     arguments = parser.parse_args()
+    if arguments.record and not arguments.pulsar:
+        parser.error("--record requires --pulsar")
     if not (arguments.tool / "conform.py").exists():
         print(f"conform: no tool in {arguments.tool}", file=sys.stderr)
         return 1 if os.environ.get("PCLI_NEED_SHARED") else 0
-    if arguments.scalable:
-        return 0 if play_scalable(arguments.tool, arguments.jobs) else 1
-    fine = play(arguments.tool, arguments.tool, arguments.jobs)
-    fine &= play_variant(arguments.tool, arguments.jobs)
-    fine &= play(arguments.tool, HERE, arguments.jobs)
-    fine &= play(arguments.tool, HERE / "intervals", 2 * arguments.jobs, *INTERVALS)
-    fine &= play(arguments.tool, HERE / "compactor", arguments.jobs, *COMPACTOR)
-    fine &= play(arguments.tool, HERE / "forced", arguments.jobs, *FORCED)
-    restarts = [sys.executable, str(HERE / "restarts.py"), "check", "--tool", str(arguments.tool)]
-    fine &= subprocess.run(restarts, check=False).returncode == 0
+    fine = True
+    versions = NAMES[NAMES.index(_SCALABLE_SINCE) :] if arguments.scalable else NAMES
+    for version in [arguments.pulsar] if arguments.pulsar else versions:
+        for suite in SUITES:
+            if suite.scalable != arguments.scalable or arguments.suite not in (None, suite.name):
+                continue
+            if arguments.record:
+                fine &= record(suite, arguments.tool, version, arguments.record)
+            else:
+                fine &= play(suite, arguments.tool, version, arguments.jobs)
+        if arguments.suite in (None, "restart") and not arguments.scalable:
+            restarts = [sys.executable, str(HERE / "restarts.py"), "record" if arguments.record else "check"]
+            restarts += ["--tool", str(arguments.tool), "--pulsar", version]
+            restarts += ["--real", str(arguments.record)] if arguments.record else []
+            fine &= subprocess.run(restarts, check=False).returncode == 0
     return 0 if fine else 1
 
 

@@ -9,11 +9,11 @@ from tests.conform import restarts
 
 def test_a_scenario_without_transcript_fails(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(restarts, "FOLDER", tmp_path)
-    assert restarts.check(None, {"topics.new": None}, Namespace(signal="KILL")) == 1
+    assert restarts.check(None, {"topics.new": None}, Namespace(signal="KILL", pulsar="4.2.4")) == 1
     assert capsys.readouterr().out.splitlines() == [
         "FAIL topics.new (KILL)",
         "    no transcript: record it",
-        "0 passed, 1 failed (restarts with SIGKILL)",
+        "0 passed, 1 failed (restarts with SIGKILL, 4.2.4)",
     ]
 
 

@@ -452,3 +452,31 @@ def test_resource_quotas_of_bundles_that_do_not_exist(rest):
     missing = rest("DELETE", f"{quotas}/public/default/{bundles[1]}")
     reason = f"path /loadbalance/resource-quota/public/default/{bundles[1]} not found."
     assert (missing.status, missing.json) == (404, {"reason": reason})
+
+
+def test_replicators_may_add_schemas_in_version_5(make_rest):
+    """Responses of a real 5.0.1."""
+    _, rest = make_rest(version="5.0.1")
+    space = "/admin/v2/namespaces/public/pol"
+    names = ("is_allow_auto_update_schema", "is_allow_auto_update_schema_with_replicator")
+    assert rest("PUT", space).status == 204
+    for value, query, status, expected in [
+        (False, "", 204, (False, True)),
+        (True, "?allowAutoUpdateSchemaWithReplicator=false", 400, (False, True)),
+        (False, "?allowAutoUpdateSchemaWithReplicator=xx", 204, (False, False)),
+        (True, "", 204, (True, False)),
+        (True, "?allowAutoUpdateSchemaWithReplicator=true", 204, (True, True)),
+    ]:
+        assert rest("POST", f"{space}/isAllowAutoUpdateSchema{query}", value).status == status
+        found = rest("GET", space).json
+        assert tuple(found[name] for name in names) == expected
+    assert rest("PUT", "/admin/v2/namespaces/public/other", {names[1]: False}).status == 204
+    assert rest("GET", "/admin/v2/namespaces/public/other").json[names[1]] is False
+
+
+def test_version_4_has_no_policy_of_replicators(rest):
+    space, name = "/admin/v2/namespaces/public/other", "is_allow_auto_update_schema_with_replicator"
+    assert rest("PUT", space, {name: False}).status == 204
+    query = "?allowAutoUpdateSchemaWithReplicator=false"
+    assert rest("POST", f"{space}/isAllowAutoUpdateSchema{query}", True).status == 204
+    assert name not in rest("GET", space).json

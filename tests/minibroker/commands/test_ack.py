@@ -29,6 +29,30 @@ def consumer(world):
     return client
 
 
+@pytest.mark.parametrize("kind", ["Individual", "Cumulative"])
+@pytest.mark.parametrize("properties", [False, True])
+def test_the_errors_of_version_5(make_world, kind, properties):
+    """The texts of a real 5.0.1; tests/conform does not compare texts. Properties avoid the fast path."""
+    client = make_world(version="5.0.1").client()
+    client.subscribe()
+    client.producer()
+    ids = [client.publish(f"m{number}", number)[0].message_id for number in range(3)]
+    kinds = {"ack_type": pb.CommandAck.AckType.Value(kind), "consumer_id": 1, "request_id": 7}
+    kinds |= {"properties": [pb.KeyLongValue(key="k", value=1)]} if properties else {}
+    ledger = ids[0].ledgerId
+    after = pb.MessageIdData(ledgerId=ledger, entryId=3)
+    answer = client.one(pb.CommandAck(message_id=[after], **kinds))
+    exception = "org.apache.bookkeeper.mledger.ManagedLedgerException: "
+    assert (answer.request_id, answer.error) == (7, pb.UnknownError)
+    assert answer.message == f"{exception}Invalid mark deleted position"
+    client(pb.CommandAck(message_id=[ids[2]], consumer_id=1, ack_type=pb.CommandAck.Cumulative))
+    answer = client.one(pb.CommandAck(message_id=[ids[1]], **kinds))
+    marked = "org.apache.bookkeeper.mledger.impl.ManagedCursorImpl$MarkDeletingMarkedPosition: "
+    text = f"{exception}{marked}Mark deleting an already mark-deleted position. "
+    text += f"Current mark-delete: {ledger}:2 -- attempted mark delete: {ledger}:1"
+    assert answer.message == (text if kind == "Cumulative" else "")
+
+
 @pytest.mark.parametrize(
     ("ledger", "entry", "mark_delete"),
     [

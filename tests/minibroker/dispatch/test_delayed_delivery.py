@@ -10,7 +10,7 @@ NOW = 1_700_000_000_000
 
 
 def test_up_to_one_tick_early():
-    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False, bitmap_bytes=58)
     assert not tracker.add(0, NOW + 1000, NOW)  # within the tick: delivered at once
     assert tracker.add(1, NOW + 3000, NOW)
     assert tracker.due(NOW + 1000, 10) == []
@@ -18,7 +18,7 @@ def test_up_to_one_tick_early():
 
 
 def test_strict_is_never_early():
-    tracker = InMemoryDelayedDeliveryTracker(1000, strict=True)
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=True, bitmap_bytes=58)
     assert tracker.add(1, NOW + 1, NOW)
     assert not tracker.add(2, NOW, NOW)
     time = tracker.next_delivery_time
@@ -28,7 +28,7 @@ def test_strict_is_never_early():
 
 
 def test_the_lowest_time_first():
-    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False, bitmap_bytes=58)
     for offset, delay in enumerate((9000, 5000, 7000)):
         tracker.add(offset, NOW + delay, NOW)
     assert tracker.due(NOW + 20_000, 2) == [1, 2]
@@ -37,7 +37,7 @@ def test_the_lowest_time_first():
 
 
 def test_the_groups_of_a_new_tick():
-    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False, bitmap_bytes=58)
     tracker.set_tick(100)
     assert not tracker.add(0, NOW + 100, NOW)
     assert tracker.add(1, NOW + 101, NOW)
@@ -52,7 +52,7 @@ def test_a_timeout_expires_at_the_end_of_its_tick():
 
 
 def test_fixed_delays_are_detected():
-    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False, bitmap_bytes=58)
     for offset in range(5):
         tracker.add(offset, NOW + 10_000 + offset * 100, NOW)
     assert tracker.fixed_delays
@@ -62,7 +62,7 @@ def test_fixed_delays_are_detected():
 
 @given(st.lists(st.integers(-5000, 50_000), max_size=40), st.booleans(), st.integers(1, 3000))
 def test_all_entries_are_delivered_in_time(delays, strict, tick):
-    tracker = InMemoryDelayedDeliveryTracker(tick, strict=strict)
+    tracker = InMemoryDelayedDeliveryTracker(tick, strict=strict, bitmap_bytes=58)
     kept = {offset: NOW + delay for offset, delay in enumerate(delays) if tracker.add(offset, NOW + delay, NOW)}
     given_back = {}
     now = NOW

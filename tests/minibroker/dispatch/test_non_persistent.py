@@ -41,6 +41,17 @@ def test_failover_notifies_only_a_new_inactive_consumer(scene):
     assert (a.got(), b.got()) == (["m0"], ["m1"])
 
 
+def test_failover_of_version_5_notifies_all_consumers(make_scene, make_world):
+    scene = type(make_scene())(make_world(version="5.0.1"), TOPIC)
+    b, a, c = (scene.consumer("Failover", name) for name in ("b", "a", "c"))
+    assert b.got() == []
+    assert [one.is_active for one in b.told] == [True, False]
+    assert [[one.is_active for one in each.told] for each in (a, c)] == [[True], [False]]
+    a.close()
+    assert b.got() == []
+    assert [one.is_active for one in b.told] == [True, False, True]
+
+
 def test_keys_are_sent_to_their_owners(scene):
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()

@@ -181,7 +181,7 @@ def partitions(s):
     p, c = s.connect("p2", "c2")
     p.PARTITIONED_METADATA(topic=t)
     s.admin("GET", s.path(t, "/partitions"), show=[""])
-    s.look_up(f"{t}-partition-1")
+    s.look_up(f"{t}-partition-1", f"{t}-partition-3")
     p.producer(f"{t}-partition-1")
     p.send("m1")
     p.producer(f"{t}-partition-3", id=3)
