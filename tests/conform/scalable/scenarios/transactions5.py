@@ -650,7 +650,7 @@ def split_and_ack(s):
 
 
 def unload(s):
-    """After an unload with an open transaction, its message is delivered before the commit."""
+    """After an unload, the message of an open transaction is delivered if it is the first of its segment."""
     ns = s.namespace()
     t = s.scalable(1, ns=ns)
     g = s.segment(t, 0)
@@ -663,6 +663,56 @@ def unload(s):
     s.look_up(g)
     c.subscribe(g, initialPosition="Earliest")
     c.flow(100)
+    _end(x, txn)
+    s.wait(0.6)
+
+
+def unload_and_abort(s):
+    """Behind a plain message, the message of an open transaction is held back after an unload; then the abort."""
+    ns = s.namespace()
+    t = s.scalable(1, ns=ns)
+    g = s.segment(t, 0)
+    p, c, d, x = s.connect("p", "c", "d", "x")
+    txn = _open(x)
+    p.producer(g, txn_enabled=True)
+    _add(x, txn, g)
+    p.send("m0")
+    p.send("m1", txn=txn)
+    s.admin("PUT", f"/admin/v2/namespaces/{ns}/unload")
+    s.look_up(g)
+    c.subscribe(g, initialPosition="Earliest")
+    c.flow(100)
+    s.wait(1)
+    _end(x, txn, "ABORT")
+    s.wait(0.6)
+    d.subscribe(g, sub="other", initialPosition="Earliest")
+    d.flow(100)
+    p.producer(g, id=2, txn_enabled=True)
+    p.send("m2", id=2)
+
+
+def unload_with_a_consumer(s):
+    """An unload with a consumer; the transaction goes on and is committed."""
+    ns = s.namespace()
+    t = s.scalable(1, ns=ns)
+    g = s.segment(t, 0)
+    p, c, x = s.connect("p", "c", "x")
+    txn = _open(x)
+    p.producer(g, txn_enabled=True)
+    c.subscribe(g, initialPosition="Earliest")
+    c.flow(100)
+    _add(x, txn, g)
+    p.send("m0")
+    p.send("m1", txn=txn)
+    s.admin("PUT", f"/admin/v2/namespaces/{ns}/unload")
+    s.look_up(g)
+    c.subscribe(g, id=2)
+    c.flow(100, id=2)
+    s.wait(1)
+    p.producer(g, id=2, txn_enabled=True)
+    p.send("m2", id=2)
+    p.send("m3", id=2, txn=txn)
+    s.wait(1)
     _end(x, txn)
     s.wait(0.6)
 
