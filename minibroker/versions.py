@@ -12,7 +12,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
 from pcli.codec.errors import LocalError
 
@@ -196,6 +196,37 @@ class Version:
     notifies_non_persistent_failover = Behaviour(
         "On a Failover subscription of a non-persistent topic, all consumers receive ACTIVE_CONSUMER_CHANGE when the "
         "active consumer changes; otherwise only a new consumer that is not active (`failover.non_persistent`).",
+        (False, True),
+    )
+    subscription_stats = Behaviour[dict[str, Any]](
+        "A field in the statistics of a subscription, with its only value.",
+        ({"consumersAfterMarkDeletePosition": {}}, {"oldestBacklogMessageAgeSeconds": -1}),
+    )
+    names_broker_in_lookup = Behaviour(
+        "The response to a lookup over REST, and the load report, contain the `brokerId`.",
+        (False, True),
+    )
+    cluster_fields = Behaviour[dict[str, Any]](
+        "A field in the data of the broker's own cluster.",
+        (
+            {"brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory"},
+            {"peerClusterNames": []},
+        ),
+    )
+    clears_subscription_backlog = Behaviour(
+        "The path `{bundle}/clearSubscriptionBacklog/{subscription}` of a namespace exists.",
+        (False, True),
+    )
+    message_id_fields = Behaviour(
+        "Order of the last fields of a message id over REST.",
+        (("batchIndex", "batchSize"), ("batchSize", "batchIndex")),
+    )
+    jetty = Behaviour(
+        "Version of Jetty in error pages.",
+        ("12.1.11", "12.1.13"),
+    )
+    shows_url_in_error_page = Behaviour(
+        "An error page of Jetty contains the whole URL of the request; otherwise its path and the name of the servlet.",
         (False, True),
     )
     namespace_fields = Behaviour[tuple[str, ...]](

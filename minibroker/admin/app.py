@@ -14,13 +14,12 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from html import escape
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.minibroker.admin.endpoint import VARIANTS, Call, Endpoint, PageError, RedirectionError, Reply, RestError
+from pcli.minibroker.admin.error_page import error_page
 from pcli.minibroker.admin.permission_checks import UNAUTHENTICATED, check_permission
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.errors import BadValueError
@@ -76,7 +75,7 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
             routes.append(Route(endpoint.path.replace(f"{{{name}}}", value), serve, methods=[endpoint.method]))
 
     async def missing(request: Request, error: Exception) -> Response:
-        return _page(500 if _LOOKUP.fullmatch(request.scope["path"]) else 404, request)
+        return _page(broker, 500 if _LOOKUP.fullmatch(request.scope["path"]) else 404, request)
 
     async def wrong_method(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -144,13 +143,14 @@ def _failure(broker: Broker, request: Request, error: Exception) -> Response:
         case RedirectionError():
             return _answer(Reply(307, b"", {"location": str(error)}))
         case PageError():
-            return _page(error.status, request, error.text)
+            return _page(broker, error.status, request, error.text)
         case JsonError():
-            return _page(500, request) if error.overflow and not error.path else _error(400, error.full, "text/plain")
+            overflow = error.overflow and not error.path
+            return _page(broker, 500, request) if overflow else _error(400, error.full, "text/plain")
         case RestError():
             return _error(error.status, error.reason, error.media)
         case BadValueError():
-            return _error(error.status, error.text) if error.text else _page(error.status, request)
+            return _error(error.status, error.text) if error.text else _page(broker, error.status, request)
         case LocalError():
             return _error(412, error.text)
         case Refused():
@@ -210,37 +210,5 @@ def _error(status: int, reason: str, media: str = "application/json") -> Respons
     return _answer(Reply(status, value, media=media))
 
 
-_SERVLET: Final = "org.glassfish.jersey.servlet.ServletContainer-0"
-_PAGE: Final = """<html>
-<head>
-<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>
-<title>Error {status} {message}</title>
-</head>
-<body><h2>HTTP ERROR {status} {message}</h2>
-<table>
-<tr><th>URI:</th><td>{path}</td></tr>
-<tr><th>STATUS:</th><td>{status}</td></tr>
-<tr><th>MESSAGE:</th><td>{message}</td></tr>
-<tr><th>SERVLET:</th><td>{servlet}</td></tr>
-</table>
-<hr/><a href="https://jetty.org/">Powered by Jetty:// 12.1.11</a><hr/>
-
-</body>
-</html>
-"""
-
-
-def _page(status: int, request: Request, text: str = "") -> Response:
-    """Return the page of the real broker's HTTP server (Jetty) for a status: HTML, or JSON if the client accepts it.
-
-    In both formats, ``text`` is escaped for XML.
-    """
-    phrase = "Request failed." if status == 500 else HTTPStatus(status).phrase
-    message, path = escape(text or phrase, quote=False).replace('"', "&quot;"), request.scope["path"]
-    accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")]
-    if accepted[0] == "application/json" and not {"text/html", "text/*", "*/*"} & set(accepted):
-        fields = {"servlet": _SERVLET, "message": message, "url": path, "status": str(status)}
-        lines = ",\n".join(f'"{name}":"{value}"' for name, value in fields.items())
-        return _answer(Reply(status, f"{{\n{lines}\n}}".encode()))
-    text = _PAGE.format(status=status, message=message, path=escape(path), servlet=_SERVLET)
-    return _answer(Reply(status, text.encode("latin-1", "replace"), media="text/html;charset=iso-8859-1"))
+def _page(broker: Broker, status: int, request: Request, text: str = "") -> Response:
+    return _answer(error_page(broker.version, status, request, text))

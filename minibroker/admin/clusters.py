@@ -40,7 +40,6 @@ _CLIENT_TLS: Final = {
     "brokerClientTlsEnabledWithKeyStore": False,
     "brokerClientTlsTrustStoreType": "JKS",
     "brokerClientTlsKeyStoreType": "JKS",
-    "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
 }
 """Values of the broker's own cluster before it is changed (ClusterDataImpl)."""
 
@@ -63,7 +62,10 @@ def _data(call: Call) -> Any:
         "brokerServiceUrl": broker.service_url,
         "brokerServiceUrlTls": broker.service_url_tls,
     }
-    return {**{key: url for key, url in urls.items() if url}, **(cluster.data or _CLIENT_TLS)}
+    return {
+        **{key: url for key, url in urls.items() if url},
+        **(cluster.data or _CLIENT_TLS | broker.version.cluster_fields),
+    }
 
 
 def _check_urls(cluster: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ def _lookup(call: Call) -> Any:
         "httpUrlTls": broker.http_url_tls,
     }
     return {
+        **({"brokerId": broker.address} if broker.version.names_broker_in_lookup else {}),
         **{name: url for name, url in urls.items() if url},
         "nativeUrl": broker.service_url,
         "brokerUrlSsl": "",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 from pcli.minibroker.policies.java_types import LONG_LIST
 
 if TYPE_CHECKING:
@@ -85,6 +85,14 @@ def _clear(call: Call) -> None:
         for subscription in list(topic.subscriptions.values()):
             if wanted is None or subscription.name == call.path_text("subscription"):
                 subscription.skip_all()
+
+
+def _clear_subscription(call: Call) -> None:
+    if not call.broker.version.clears_subscription_backlog:
+        raise PageError(404)
+    if call.path_text("subscription").startswith(call.broker.settings.replicatorPrefix):
+        raise RestError(403, "Clearing the backlog of a replicator cursor is not allowed for this request")
+    _clear(call)
 
 
 def _names(call: Call) -> Any:
@@ -186,6 +194,12 @@ ENDPOINTS: Final = (
     Endpoint("POST", f"{_BUNDLE}/unsubscribe/{{subscription}}", _unsubscribe, "delete subscriptions in a bundle"),
     Endpoint("POST", f"{_BUNDLE}/clearBacklog", _clear, "acknowledge all messages in a bundle"),
     Endpoint("POST", f"{_BUNDLE}/clearBacklog/{{subscription}}", _clear, "acknowledge messages in a bundle"),
+    Endpoint(
+        "POST",
+        f"{_BUNDLE}/clearSubscriptionBacklog/{{subscription}}",
+        _clear_subscription,
+        "acknowledge messages of a subscription in a bundle (in some versions)",
+    ),
     Endpoint("DELETE", _BUNDLE, _delete, "stop serving a bundle without topics"),
     Endpoint("GET", "/admin/v2/non-persistent/{tenant}/{namespace}/{bundle}", _names, "topics of a bundle"),
 )

@@ -194,7 +194,7 @@ def _status(call: Call) -> Any:
     return {
         "status": "ERROR" if failed else "NOT_RUN",
         "lastError": text if failed else "",
-        "firstUnoffloadedMessage": message_id((-1, -1), -1),
+        "firstUnoffloadedMessage": message_id(call.broker.version, (-1, -1), -1),
     }
 
 

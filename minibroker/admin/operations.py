@@ -71,7 +71,8 @@ topic TRIM_TOPIC: POST topic/trim
 topic UNLOAD: PUT topic/unload
 topic UNSUBSCRIBE: DELETE subscription
 namespace CLEAR_BACKLOG: POST namespace/clearBacklog, POST namespace/clearBacklog/{subscription},
-    POST bundle/clearBacklog, POST bundle/clearBacklog/{subscription}
+    POST bundle/clearBacklog, POST bundle/clearBacklog/{subscription},
+    POST bundle/clearSubscriptionBacklog/{subscription}
 namespace CREATE_TOPIC: PUT topic
 namespace DELETE_BUNDLE: DELETE bundle
 namespace DELETE_TOPIC: DELETE topic, DELETE topic/partitions

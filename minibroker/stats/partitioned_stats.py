@@ -144,6 +144,7 @@ _SUBSCRIPTION: Final = _rules(
     (any, "isReplicated replicated isDurable durable allowOutOfOrderDelivery"),
     (_union, "consumersAfterMarkDeletePosition subscriptionProperties"),
     (_earliest, "earliestMsgPublishTimeInBacklog"),
+    (max, "oldestBacklogMessageAgeSeconds"),
     (_last, "type"),
     (_consumers, "consumers"),
 )

@@ -54,7 +54,6 @@ _UNUSED_TOPIC: Final[Json] = {
 _UNUSED_SUBSCRIPTION: Final[Json] = {
     "chunkedMessageRate": 0.0,
     "msgExpired": 0,
-    "consumersAfterMarkDeletePosition": {},
     "filterProcessedMsgCount": 0,
     "filterAcceptedMsgCount": 0,
     "filterRejectedMsgCount": 0,
@@ -221,6 +220,7 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
     )
     return {
         **_UNUSED_SUBSCRIPTION,
+        **subscription.topic.broker.version.subscription_stats,
         **out,
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,

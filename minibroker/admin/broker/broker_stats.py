@@ -186,6 +186,7 @@ def _load_report(call: Call) -> Any:
     """Return the load of the broker (LocalBrokerData). The usage of the machine is not measured."""
     broker, nothing = call.broker, {"usage": 0.0, "limit": 0.0}
     return {
+        **({"brokerId": broker.address} if broker.version.names_broker_in_lookup else {}),
         "webServiceUrl": broker.http_url,
         "pulsarServiceUrl": broker.service_url,
         "persistentTopicsEnabled": True,

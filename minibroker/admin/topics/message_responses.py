@@ -19,6 +19,7 @@ from pcli.minibroker.timestamps import instant_text
 if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry
     from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.versions import Version
 
 __all__ = ["message_id", "message_response"]
 
@@ -57,10 +58,11 @@ _BASE64: Final = {
 }
 
 
-def message_id(place: tuple[int, int], partition: int, batch_index: int = -1) -> dict[str, int]:
+def message_id(version: Version, place: tuple[int, int], partition: int, batch_index: int = -1) -> dict[str, int]:
     """Return a message id in the format of the REST API. ``place`` is a ledger id and an entry id."""
     ids = {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition}
-    return {**ids, "batchIndex": batch_index, "batchSize": 0}
+    batch = {"batchIndex": batch_index, "batchSize": 0}
+    return ids | {name: batch[name] for name in version.message_id_fields}
 
 
 def message_response(topic: Topic, entry: Entry) -> Reply:

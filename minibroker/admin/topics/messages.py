@@ -38,14 +38,18 @@ def _last(call: Call) -> Any:
         place = ledger.last_confirmed
         # If the ledger of the last entry was deleted, the response is MessageId.earliest.
         deleted = place[1] >= 0 and ledger.offset_of(*place) is None
-        return message_id((-1, -1), -1) if deleted else message_id(place, topic.partition)
+        return (
+            message_id(call.broker.version, (-1, -1), -1)
+            if deleted
+            else message_id(call.broker.version, place, topic.partition)
+        )
     if not entry.parsed:
         entry.parse()
     batch = entry.metadata is not None and entry.metadata.HasField("num_messages_in_batch")
     if not batch:
-        return message_id((entry.ledger_id, entry.entry_id), topic.partition)
+        return message_id(call.broker.version, (entry.ledger_id, entry.entry_id), topic.partition)
     # BatchMessageIdImpl has two more properties than MessageIdImpl.
-    found = message_id((entry.ledger_id, entry.entry_id), topic.partition, entry.messages - 1)
+    found = message_id(call.broker.version, (entry.ledger_id, entry.entry_id), topic.partition, entry.messages - 1)
     return {**found, "originalBatchSize": 0, "outstandingAcksInSameBatch": 0}
 
 
@@ -60,13 +64,15 @@ def _at_time(call: Call) -> Any:
     compacted, time = topic.compaction.compacted, call.path_number("timestamp")
     last = compacted.last_message_position()
     if time == last.publish_time:
-        return message_id(last[:2], topic.partition)
+        return message_id(call.broker.version, last[:2], topic.partition)
     if time > last.publish_time:
-        return message_id(topic.ledger.position(topic.ledger.newest_before(time) + 1), topic.partition)
+        return message_id(
+            call.broker.version, topic.ledger.position(topic.ledger.newest_before(time) + 1), topic.partition
+        )
     entry = None if compacted.ledger is None else compacted.ledger.first_published_at(time)
     if entry is None:
         raise RestError(500, "CompactedTopicContext is not initialized")
-    return message_id((entry.ledger_id, entry.entry_id), topic.partition)
+    return message_id(call.broker.version, (entry.ledger_id, entry.entry_id), topic.partition)
 
 
 def _by_id(call: Call) -> Reply:

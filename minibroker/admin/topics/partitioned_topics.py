@@ -140,7 +140,10 @@ def _terminate(call: Call) -> Any:
         raise RestError(405, f"{text}, please use terminate commands")
     if is_system(call.topic_name):
         raise unexpected(SYSTEM_TOPIC, "org.apache.pulsar.client.admin.PulsarAdminException$NotAllowedException")
-    return {str(topic.partition): message_id(call.broker.terminate(topic), -1) for topic in call.topics()}
+    return {
+        str(topic.partition): message_id(call.broker.version, call.broker.terminate(topic), -1)
+        for topic in call.topics()
+    }
 
 
 ENDPOINTS: Final = (

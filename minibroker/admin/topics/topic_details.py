@@ -132,7 +132,7 @@ def _by_index(call: Call) -> Any:
         raise RestError(405, "Get message id by index on a non-persistent topic is not allowed")
     if ledger.next <= ledger.first:
         raise RestError(404, f"No messages found in topic {topic.full_name}")
-    return message_id(_position(ledger, index), topic.partition)
+    return message_id(call.broker.version, _position(ledger, index), topic.partition)
 
 
 def _position(ledger: ManagedLedger, index: int) -> tuple[int, int]:

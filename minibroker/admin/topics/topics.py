@@ -163,7 +163,7 @@ def _terminate(call: Call) -> Any:
     topic = call.topic()
     if topic.shadow_source is not None:
         raise unexpected("Terminate is not allowed on shadow topic.", _LEDGER)
-    return message_id(call.broker.terminate(topic), -1)
+    return message_id(call.broker.version, call.broker.terminate(topic), -1)
 
 
 def _truncate(call: Call) -> None:
