@@ -240,7 +240,7 @@ preciseTopicPublishRateLimiterEnable strictTopicNameEnabled=false
 """,
     "The behaviour is not implemented; it is that of the default value.": """
 advertisedListeners= bindAddresses= brokerCloseInactiveTopicsEnabled brokerDeduplicationMaxNumberOfProducers=10000
-defaultNumberOfSystemNamespaceBundles exposePublisherStats=true exposeSubscriptionBacklogAgeInPrometheus
+exposePublisherStats=true exposeSubscriptionBacklogAgeInPrometheus
 haProxyProtocolEnabled=false internalListenerName schemaJsonAllowLegacyJacksonFormat=false
 statsUpdateInitialDelayInSecs=60
 """,

@@ -13,14 +13,14 @@ Rules of this file
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.near import near
 from pcli.minibroker.ignored_settings import IGNORED
+from pcli.minibroker.setting_values import READ, first_word
 from pcli.minibroker.versions import DEFAULT, VERSIONS, Version
 
 __all__ = ["IGNORED", "Row", "Settings"]
@@ -118,6 +118,7 @@ class Settings:
         int, "maximum characters of a consumer's metadata, names and values together"
     ] = 1024
     defaultNumberOfNamespaceBundles: Annotated[int, "bundles of a new namespace"] = 4
+    defaultNumberOfSystemNamespaceBundles: Annotated[int, "bundles of the namespace pulsar/system"] = 4
     forceDeleteTenantAllowed: Annotated[bool, "REST may delete tenants with their namespaces"] = False
     forceDeleteNamespaceAllowed: Annotated[bool, "REST may delete namespaces with their topics"] = False
     topicLevelPoliciesEnabled: Annotated[bool, "REST may set policies of topics"] = True
@@ -417,7 +418,7 @@ class Settings:
             name, separator, value = pair.partition("=")
             name = name.strip()
             if not separator:
-                raise LocalError(f"setting {_first_word(pair)!r}: must have the form name=value")
+                raise LocalError(f"setting {first_word(pair)!r}: must have the form name=value")
             settings.put(name, value.strip())
         return settings
 
@@ -431,7 +432,7 @@ class Settings:
             if not words or words[0] in "#!":
                 continue
             if not separator:
-                raise LocalError(f"setting {_first_word(words)!r}: must have the form name=value")
+                raise LocalError(f"setting {first_word(words)!r}: must have the form name=value")
             settings.put(name.strip(), value.strip())
         return settings
 
@@ -444,7 +445,7 @@ class Settings:
             raise LocalError(f"unknown setting {name!r}{near(name, _KINDS)}")
         kind = _KINDS[name]
         if value or kind == list[str]:
-            setattr(self, name, _READ[kind](name, value))
+            setattr(self, name, READ[kind](name, value))
 
     def note(self) -> str:
         """Return one line about the given settings that have no effect, or an empty string."""
@@ -483,34 +484,6 @@ class Row:
     text: str
 
 
-def _first_word(text: str) -> str:
-    """Return the name in an invalid setting. The rest is not repeated, because it may be a key."""
-    return text.replace(":", " ").partition(" ")[0]
-
-
-def _bool(name: str, value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise LocalError(f"setting {name}={value}: must be true or false")
-    return value.lower() == "true"
-
-
-def _number(name: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise LocalError(f"setting {name}={value}: must be an integer") from None
-
-
-def _fraction(name: str, value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise LocalError(f"setting {name}={value}: must be a number")
-    return number
-
-
 _SHOWN: Final = 5
 """The number of settings without effect that are named."""
 
@@ -518,11 +491,3 @@ _KINDS: Final[dict[str, Any]] = {
     name: kind for name, kind in get_type_hints(Settings).items() if name not in ("unsupported", "version")
 }
 """The type of each setting."""
-
-_READ: Final[dict[Any, Callable[[str, str], Any]]] = {
-    bool: _bool,
-    int: _number,
-    float: _fraction,
-    str: lambda _, value: value,
-    list[str]: lambda _, value: [word.strip() for word in value.split(",") if word.strip()],
-}

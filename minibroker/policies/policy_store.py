@@ -183,7 +183,9 @@ class Policies:
 
     def add_namespace(self, name: str) -> Namespace:
         """Add a namespace without policies."""
-        bundles = self.settings.defaultNumberOfNamespaceBundles
+        settings = self.settings
+        system = name == "pulsar/system" and "defaultNumberOfSystemNamespaceBundles" in settings.version.defaults
+        bundles = settings.defaultNumberOfSystemNamespaceBundles if system else settings.defaultNumberOfNamespaceBundles
         self.namespaces[name] = Namespace(name, max(1, bundles), [self.settings.clusterName])
         return self.namespaces[name]
 

@@ -6,3 +6,5 @@
 - subscription_coordinator.py: the stream and checkpoint consumers of one subscription
 - scalable_topic_service.py: all topics of a broker, and the operations on them
 """
+
+__all__: list[str] = []

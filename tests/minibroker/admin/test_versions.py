@@ -83,3 +83,11 @@ def test_clear_the_backlog_of_a_subscription_in_a_bundle(both):
     assert answer.json == {"reason": "Clearing the backlog of a replicator cursor is not allowed for this request"}
     missing = new("POST", f"/admin/v2/namespaces/public/nope/{path}/sub")
     assert (missing.status, missing.json) == (404, {"reason": "Namespace not found"})
+
+
+def test_the_bundles_of_the_system_namespace(make_rest):
+    found = []
+    for version in NAMES:
+        _, rest = make_rest(version=version, defaultNumberOfNamespaceBundles=3)
+        found.append(rest("GET", "/admin/v2/namespaces/pulsar/system").json["bundles"]["numBundles"])
+    assert found == [3, 64]
