@@ -71,6 +71,7 @@ KINDS: Final = (
         "subscriptionSharedUseClassicPersistentImplementation",
         PersistentDispatcherMultipleConsumersClassic,
         "4.0",
+        "5.0",
     ),
     DispatcherKind((SHARED,), "persistent", "", PersistentDispatcherMultipleConsumers, "1.16"),
     DispatcherKind(
@@ -79,6 +80,7 @@ KINDS: Final = (
         "subscriptionKeySharedUseClassicPersistentImplementation",
         PersistentStickyKeyDispatcherMultipleConsumersClassic,
         "4.0",
+        "5.0",
     ),
     DispatcherKind((KEY_SHARED,), "persistent", "", PersistentStickyKeyDispatcherMultipleConsumers, "2.4"),
     DispatcherKind((EXCLUSIVE, FAILOVER), "non-persistent", "", NonPersistentDispatcherSingleActiveConsumer, "1.20"),
