@@ -367,7 +367,9 @@ class Settings:
     scalableTopicAutoScaleIntervalSeconds: Annotated[int, "interval at which segments are split or merged"] = 60
     scalableTopicMaxSegments: Annotated[int, "number of active segments from which on none is split automatically"] = 64
     scalableTopicMinSegments: Annotated[int, "number of active segments down to which segments are merged"] = 1
-    scalableTopicMaxDagDepth: Annotated[int, "number of ancestors from which on a segment is not split"] = 10
+    scalableTopicMaxDagDepth: Annotated[
+        int, "number of merges among its ancestors from which on a segment is not merged"
+    ] = 10
     scalableTopicSplitCooldownSeconds: Annotated[int, "time after a split without automatic splits"] = 60
     scalableTopicMergeCooldownSeconds: Annotated[int, "time after a merge without automatic merges"] = 300
     scalableTopicRebucketCooldownSeconds: Annotated[int, "time after a rebucket without automatic rebuckets"] = 60

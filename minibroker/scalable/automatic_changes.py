@@ -3,7 +3,8 @@
 Rules of this file
 1. A tick follows the election of the controller every ``scalableTopicAutoScaleIntervalSeconds``. At a tick, the segment
    with the highest rate above a split threshold is split. Otherwise, two adjacent segments are merged that were below
-   all merge thresholds for the merge window. Each kind has a cool-down, which counts manual changes too.
+   all merge thresholds for the merge window. ``maxDagDepth`` limits the merges among the ancestors of a segment. Each
+   kind has a cool-down, which counts manual changes too.
 2. A stream consumer that registers can cause a rebucket: if there are more consumers than entry buckets, each segment
    gets the next power of two of its share of the consumers. If a segment receives messages at a sufficient rate, it is
    split instead.
@@ -116,7 +117,6 @@ class AutomaticChanges:
             if one.start < one.end
             and (load := topic.loads.get(one.id)) is not None
             and any(rate > limit for rate, limit in zip(load[:4], limits, strict=True))
-            and _depth(topic, one) < policy.maxDagDepth
         ]
         room = len(topic.layout.active) < policy.maxSegments
         if not (found and room and self._cooled_down(topic, "split", policy.splitCooldownSeconds)):
@@ -130,7 +130,8 @@ class AutomaticChanges:
             return
         long_ago = self._broker.now - policy.mergeWindowSeconds * 1000
         for one, other in pairwise(active):
-            if all(topic.cold_since.get(segment.id, self._broker.now) <= long_ago for segment in (one, other)):
+            cold = all(topic.cold_since.get(segment.id, self._broker.now) <= long_ago for segment in (one, other))
+            if cold and max(_merges(topic, one), _merges(topic, other)) < policy.maxDagDepth:
                 self._service.merge(topic, one.id, other.id, automatic=True)
                 return
 
@@ -204,9 +205,9 @@ class AutomaticChanges:
         return True
 
 
-def _depth(topic: ScalableTopic, segment: Segment) -> int:
-    """Return the number of ancestors on the longest path to a segment."""
-    depths: dict[int, int] = {}
+def _merges(topic: ScalableTopic, segment: Segment) -> int:
+    """Return the number of merges on the path to a segment with the most merges."""
+    merges: dict[int, int] = {}
     for one in sorted(topic.layout.segments.values()):  # parents have lower ids than their children
-        depths[one.id] = max((depths[parent] + 1 for parent in one.parents), default=0)
-    return depths[segment.id]
+        merges[one.id] = max((merges[parent] for parent in one.parents), default=0) + (len(one.parents) > 1)
+    return merges[segment.id]

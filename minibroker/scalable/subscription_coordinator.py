@@ -6,14 +6,15 @@ Rules of this file (measured on 5.0.1)
    also in assignments that are made meanwhile.
 2. After each registration, departure and change of the layout, the segments are assigned again, and every connected
    consumer is told, even if its segments are the same. A new consumer is told in the response to its registration.
-3. While consumers read a sealed segment, a check every two seconds finds out whether it is drained. The first check is
-   two seconds after the change of the layout or the registration. Only a different assignment is sent then. Before its
-   check, a sealed segment counts as not drained.
+3. While consumers read a sealed segment, checks find out whether it is drained. The first check is two seconds after
+   the change of the layout or the registration; the delay doubles with each check, up to 30 seconds. Only a different
+   assignment is sent then. Before its check, a sealed segment counts as not drained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pcli.codec.proto import pb
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "RegisteredConsumer", "SubscriptionCoordinator"]
 
-_DRAIN_CHECK_MS: Final = 2000
+_FIRST_CHECK_MS: Final = 2000
+_LONGEST_DELAY_MS: Final = 30_000
 
 
 class Client(Protocol):
@@ -124,13 +126,13 @@ class SubscriptionCoordinator:
                 self._tell(one)
         self.wait_for_drained()
 
-    def wait_for_drained(self) -> None:
-        """Start the checks, if segments wait for their parents."""
+    def wait_for_drained(self, delay_ms: int = _FIRST_CHECK_MS) -> None:
+        """Check after a delay whether parents are drained, if segments wait for them."""
         if self._check is not None:
             self._check.cancel()
             self._check = None
         if self.stream and self._assigned() != self._final():
-            self._check = self._scheduler.call_later(_DRAIN_CHECK_MS, self._check_drained)
+            self._check = self._scheduler.call_later(delay_ms, partial(self._check_drained, delay_ms))
 
     def close(self) -> None:
         """Stop all timers, because the topic is deleted."""
@@ -138,14 +140,14 @@ class SubscriptionCoordinator:
             if timer is not None:
                 timer.cancel()
 
-    def _check_drained(self) -> None:
+    def _check_drained(self, delay_ms: int) -> None:
         sealed = [one for one in self.topic.layout.sealed if one.id not in self._finished]
         new = [one.id for one in sealed if self._drained(one)]
         self._finished.update(new)
         if new:
             self.layout_changed()
         else:
-            self.wait_for_drained()
+            self.wait_for_drained(min(2 * delay_ms, _LONGEST_DELAY_MS))
 
     def _assigned(self) -> set[int]:
         return {segment.id for segments in self.assignment.values() for segment, _ in segments}

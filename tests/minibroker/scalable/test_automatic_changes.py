@@ -44,6 +44,15 @@ def test_idle_neighbours_are_merged_and_pruned(make_scene):
     assert len(active(scene)) == 1
 
 
+@pytest.mark.parametrize(("limit", "left"), [(0, 4), (1, 2), (2, 1)])
+def test_the_depth_limits_merges_until_the_parents_are_pruned(make_scene, limit, left):
+    scene = make_scene(4, scalableTopicAutoScaleIntervalSeconds=2, scalableTopicLoadReportIntervalSeconds=1)
+    scene.topic.policy = {"maxDagDepth": limit, "mergeWindowSeconds": 0, "mergeCooldownSeconds": 0}
+    scene.service.controlled(TOPIC)
+    scene.world.wait(50_000)
+    assert len(active(scene)) == left
+
+
 def test_nothing_changes_without_a_controller(make_scene):
     scene = make_scene(3)
     scene.world.wait(1_800_000)
@@ -63,7 +72,7 @@ def test_a_busy_segment_is_split_and_its_idle_children_are_merged(make_scene):
     assert len(active(scene)) == 1
 
 
-@pytest.mark.parametrize("policy", [{"enabled": False}, {"maxSegments": 1}, {"maxDagDepth": 0}])
+@pytest.mark.parametrize("policy", [{"enabled": False}, {"maxSegments": 1}])
 def test_policies_prevent_a_split(make_scene, policy):
     scene = make_scene(1, scalableTopicAutoScaleIntervalSeconds=10)
     scene.topic.policy = LIMITS | policy

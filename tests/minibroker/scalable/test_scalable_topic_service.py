@@ -194,7 +194,9 @@ def test_children_are_assigned_after_the_parent_is_drained(make_scene):
     scene.world.wait(2000)
     assert client.hear() == []
     client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Cumulative, message_id=[message.message_id]))
-    scene.world.wait(2000)
+    scene.world.wait(3999)  # the second check is four seconds after the first
+    assert [body for body in client.hear() if hasattr(body, "assignment")] == []
+    scene.world.wait(1)
     [update] = [body for body in client.hear() if hasattr(body, "assignment")]
     assert assigned(update) == [1, 2]
 
