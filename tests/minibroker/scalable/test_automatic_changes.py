@@ -44,7 +44,7 @@ def test_idle_neighbours_are_merged_and_pruned(make_scene):
     assert len(active(scene)) == 1
 
 
-@pytest.mark.parametrize(("limit", "left"), [(0, 4), (1, 2), (2, 1)])
+@pytest.mark.parametrize(("limit", "left"), [(0, 4), (1, 2), (3, 1)])
 def test_the_depth_limits_merges_until_the_parents_are_pruned(make_scene, limit, left):
     scene = make_scene(4, scalableTopicAutoScaleIntervalSeconds=2, scalableTopicLoadReportIntervalSeconds=1)
     scene.topic.policy = {"maxDagDepth": limit, "mergeWindowSeconds": 0, "mergeCooldownSeconds": 0}
