@@ -20,6 +20,7 @@ __all__ = [
     "check_namespace",
     "check_subscription_name",
     "document_path",
+    "invalid_segment_name",
     "is_internal",
     "is_system",
     "namespace_of",
@@ -59,9 +60,14 @@ def topic_name(text: str, *, scalable: bool = False) -> TopicName:
             pb.InvalidTopicName, f"Invalid topic name: {text!r}: names with a cluster are no longer supported"
         )
     if name.domain == "segment" and not _SEGMENT.fullmatch(name.local):
-        form = "local name must contain '<parent-topic>/<hashStart>-<hashEnd>-<segmentId>'"
-        raise Refused(pb.InvalidTopicName, f"Invalid topic name: Invalid segment topic name: {form}. Got: {text}")
+        raise Refused(pb.InvalidTopicName, f"Invalid topic name: {invalid_segment_name(text)}")
     return name
+
+
+def invalid_segment_name(text: str) -> str:
+    """Return the text of the error for an invalid name of a segment."""
+    form = "local name must contain '<parent-topic>/<hashStart>-<hashEnd>-<segmentId>'"
+    return f"Invalid segment topic name: {form}. Got: {text}"
 
 
 def document_path(name: TopicName) -> str:

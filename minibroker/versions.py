@@ -239,6 +239,16 @@ class Version:
         "(`schemas.bad_name`).",
         (False, True),
     )
+    permissions_require_topic = Behaviour(
+        "Requests about the permissions of a missing topic fail (`rest5.permissions`).", (False, True)
+    )
+    rest_lookup_of_missing_topic = Behaviour(
+        "The reason of a REST lookup of a missing topic that may not be created (`rest5.lookup_by_rest`).",
+        ("Topic {} not found", "Topic not found {}"),
+    )
+    rest_lookup_checks_non_persistent = Behaviour(
+        "A REST lookup of a missing non-persistent topic that may not be created fails.", (True, False)
+    )
 
 
 def _rows() -> list[list[str]]:

@@ -69,6 +69,8 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
 
     routes = []
     for endpoint in ENDPOINTS:
+        if endpoint.setting and not getattr(broker.settings, endpoint.setting):
+            continue
         name = next((name for name in VARIANTS if f"{{{name}}}" in endpoint.path), "domain")
         for value in VARIANTS[name] if f"{{{name}}}" in endpoint.path else ("",):
             serve = _server(broker, now, endpoint, value)
@@ -79,7 +81,9 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
 
     async def wrong_method(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return _answer(Reply(405, b"", headers=error.headers or {}))
+        page = _page(broker, 405, request)
+        page.headers.update(error.headers or {})
+        return page
 
     served = Starlette(routes=routes, exception_handlers={404: missing, 405: wrong_method})
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
@@ -46,6 +46,7 @@ NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 
 VARIANTS: Final = {
     "domain": ("persistent", "non-persistent"),
+    "scalable_domain": ("topic", "segment"),
     "component": ("functions", "sinks", "sources", "sink", "source"),
 }
 """The values of the parameters in the paths of `Endpoint` that do not match other text."""
@@ -117,6 +118,7 @@ class Call:
     path: Mapping[str, str]
     """The named parts of the path, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
+    """The last value of each query parameter."""
     body: Any = None
     """The body, converted to the endpoint's type; None if there is no body or if it is null."""
     media: str = "application/json"
@@ -127,17 +129,22 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers by lower-case name."""
 
+    def query_texts(self, name: str) -> list[str]:
+        """Return all values of a query parameter."""
+        return parse_qs(urlsplit(self.url).query, keep_blank_values=True).get(name, [])
+
     def path_text(self, name: str) -> str:
         """Return a decoded part of the path."""
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:
         """Return a part of the path that is in `Endpoint.numbers`."""
-        return int(self.path[name])
+        return int(self.path_text(name).strip() or 0)
 
     def query_number(self, name: str) -> int | None:
         """Return a query parameter that is in `Endpoint.numbers`, or None if it is missing."""
-        return int(self.query[name]) if self.query.get(name) else None
+        text = self.query.get(name, "").strip()
+        return int(text) if text else None
 
     def parsed(self, name: str, bits: int = 64, *, page: bool = False) -> int:
         """Return a part of the path that the real broker parses in its own code.
@@ -320,12 +327,14 @@ class Endpoint:
     """A media type and the type of a body of this media type."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Parameters of the path and of the query that must be integers, with their numbers of bits."""
+    setting: str = ""
+    """The setting without which the endpoint does not exist; empty if it always exists."""
 
     def check_numbers(self, call: Call) -> None:
-        """Raise 404 (a page) if a parameter is not an integer. A missing query parameter is correct."""
+        """Raise 404 (a page) if a parameter is not an integer. A blank one is 0, and can be missing in the query."""
         for name, bits in self.numbers.items():
-            text = call.path_text(name) if name in call.path else call.query.get(name)
-            if text and _number(text, bits) is None:
+            text = call.path_text(name) if name in call.path else call.query.get(name, "")
+            if text.strip() and _number(text, bits) is None:
                 raise PageError(404)
 
     def body_type(self, media: str) -> JavaType | None:

@@ -24,6 +24,7 @@ from pcli.minibroker.admin import (
 )
 from pcli.minibroker.admin.broker import broker_stats, brokers, metrics
 from pcli.minibroker.admin.endpoint import Endpoint
+from pcli.minibroker.admin.scalable import scalable_topics, segments
 from pcli.minibroker.admin.topics import (
     messages,
     partitioned_topics,
@@ -59,4 +60,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *unavailable.ENDPOINTS,
     *metrics.ENDPOINTS,
     *transactions.ENDPOINTS,
+    *scalable_topics.ENDPOINTS,
+    *segments.ENDPOINTS,
 )

@@ -37,8 +37,11 @@ _PAGE: Final = """<html>
 def error_page(version: Version, status: int, request: Request, text: str = "") -> Reply:
     """Return the page for a status: HTML, or JSON if the client accepts it.
 
-    The text is the phrase of the status if ``text`` is empty. In both formats, it is escaped for XML.
+    The text is the phrase of the status if ``text`` is empty. In both formats, it is escaped for XML. The response to
+    PUT and DELETE has no body.
     """
+    if request.method in ("PUT", "DELETE"):
+        return Reply(status, b"")
     phrase = "Request failed." if status == 500 else HTTPStatus(status).phrase
     message = escape(text or phrase, quote=False).replace('"', "&quot;")
     whole = version.shows_url_in_error_page

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pcli.codec.scalable import SegmentName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 from pcli.minibroker.policies.policy_store import Namespace
 
 __all__ = ["ENDPOINTS"]
 
 _TOPIC: Final = "/{domain}/{tenant}/{namespace}/{topic}"
+_SCALABLE: Final = "/{scalable_domain}/{tenant}/{namespace}/{topic}"
+_SETTING: Final = "scalableTopicsEnabled"
 _PACKAGE: Final = "org.apache.pulsar.broker"
 
 
 def _lookup(call: Call) -> Any:
     name = call.topic_name
+    if name.domain == "segment" and SegmentName.parse(str(name)) is None:
+        raise PageError(500)
     if call.broker.settings.maxConcurrentLookupRequest <= 0:
         raise PageError(503)
     call.owned_namespace()
@@ -25,10 +30,12 @@ def _lookup(call: Call) -> Any:
     listener = call.headers.get("x-pulsar-listenername") or call.query.get("listenerName", "")
     if listener:
         raise unexpected(f"the broker do not have {listener} listener", f"{_PACKAGE}.PulsarServerException")
-    if not registry.exists(name) and not registry.may_create(name):
-        raise RestError(404, f"Topic {name} not found")
-    registry.look_up(name)
     broker = call.broker
+    checked = name.persistent or broker.version.rest_lookup_checks_non_persistent
+    exists = registry.exists(name) or str(name) in broker.scalable_topics.topics
+    if checked and not exists and not registry.may_create(name):
+        raise RestError(404, broker.version.rest_lookup_of_missing_topic.format(name))
+    registry.look_up(name)
     urls = {
         "brokerUrl": broker.service_url,
         "brokerUrlTls": broker.service_url_tls,
@@ -51,4 +58,18 @@ def _bundle(call: Call) -> Reply:
 ENDPOINTS: Final = (
     Endpoint("GET", f"/lookup/v2/topic{_TOPIC}", _lookup, "the URLs of the broker that serves a topic"),
     Endpoint("GET", f"/lookup/v2/topic{_TOPIC}/bundle", _bundle, "the bundle of a topic"),
+    Endpoint(
+        "GET",
+        f"/lookup/v2/topic{_SCALABLE}",
+        _lookup,
+        "the URLs of the broker that serves a scalable topic or segment",
+        setting=_SETTING,
+    ),
+    Endpoint(
+        "GET",
+        f"/lookup/v2/topic{_SCALABLE}/bundle",
+        _bundle,
+        "the bundle of a scalable topic or segment",
+        setting=_SETTING,
+    ),
 )

@@ -131,7 +131,7 @@ def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
     """Apply the policies in a request that creates a namespace. They are not checked, as on the real broker."""
     for name, value in body.items():
         policy = _BY_JSON.get(name)
-        if policy is None:
+        if policy is None or (policy.setting and not getattr(call.broker.settings, policy.setting)):
             continue
         if policy.by_cluster:
             value = next(iter(value.values()), None)
@@ -196,6 +196,7 @@ def _delete(call: Call) -> None:
     check_deletable(call, space, " or replication clusters is empty")
     listed = broker.topic_registry.names
     topics = [*listed(name), *listed(name, persistent=False)]
+    topics += broker.scalable_topics.names(name)
     if not force and (topics or not all(map(is_system, _partitioned(broker, name)))):
         raise RestError(409, "Cannot delete non empty namespace")
     delete_namespace(broker, name)
@@ -204,6 +205,8 @@ def _delete(call: Call) -> None:
 def delete_namespace(broker: Broker, name: str) -> None:
     """Delete a namespace and all of its topics, even if clients are connected. System topics are deleted last."""
     registry = broker.topic_registry
+    for scalable in broker.scalable_topics.names(name):
+        broker.scalable_topics.delete(scalable)
     for system in (False, True):
         for topic in registry.names(name, system=system):
             delete_topic(broker, TopicName.parse(topic))

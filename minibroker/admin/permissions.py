@@ -30,9 +30,16 @@ def _revoke_on_namespace(call: Call) -> None:
     _changed(call)
 
 
+def _check_topic(call: Call, name: TopicName) -> None:
+    """Raise 404 if a topic does not exist and the version requires it."""
+    if call.broker.version.permissions_require_topic and not call.broker.topic_registry.exists(name):
+        raise RestError(404, f"Topic {name} not found")
+
+
 def _topic_permissions(call: Call) -> Any:
     name, policies = call.topic_name, call.broker.policies
     call.namespace("Namespace not found")
+    _check_topic(call, name)
     found: dict[str, list[str | None]] = {}
     for table in (policies.topic_permissions.get(str(name), {}), call.namespace().permissions):
         for role, actions in table.items():
@@ -43,6 +50,7 @@ def _topic_permissions(call: Call) -> Any:
 def _grant_on_topic(call: Call) -> None:
     name = call.topic_name
     call.namespace("Namespace not found")
+    _check_topic(call, name)
     permissions = call.broker.policies.topic_permissions.setdefault(str(name), {})
     if call.body is None:
         permissions.pop(call.path_text("role"), None)
@@ -57,7 +65,9 @@ def _changed(call: Call) -> None:
 
 
 def _revoke_on_topic(call: Call) -> None:
-    call.broker.policies.topic_permissions.get(str(call.topic_name), {}).pop(call.path_text("role"), None)
+    name = call.topic_name
+    _check_topic(call, name)
+    call.broker.policies.topic_permissions.get(str(name), {}).pop(call.path_text("role"), None)
     _changed(call)
 
 

@@ -77,10 +77,10 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
     def remove(call: Call) -> None:
         call.broker.policies.unset_namespace(call.namespace(missing[1]).name, policy.name)
 
-    yield Endpoint("GET", path, read, f"policy {what}")
-    yield Endpoint(policy.verb, path, put, f"set policy {what}", policy.kind)
+    yield Endpoint("GET", path, read, f"policy {what}", setting=policy.setting)
+    yield Endpoint(policy.verb, path, put, f"set policy {what}", policy.kind, setting=policy.setting)
     if not policy.keep:
-        yield Endpoint("DELETE", path, remove, f"remove policy {what}")
+        yield Endpoint("DELETE", path, remove, f"remove policy {what}", setting=policy.setting)
 
 
 def _with_replicator(call: Call, value: bool) -> bool | None:

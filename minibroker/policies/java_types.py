@@ -188,19 +188,20 @@ class _Boolean:
 @dataclass(frozen=True, slots=True)
 class _Double:
     name: str = "double"
-    null: float = 0.0
+    null: float | None = 0.0
 
-    def read(self, parser: JsonParser) -> float:
+    def read(self, parser: JsonParser) -> float | None:
         if parser.kind in ("VALUE_NUMBER_INT", "VALUE_NUMBER_FLOAT"):
             return float(parser.value)
         if parser.kind != "VALUE_STRING":
             raise _wrong(self.name, parser)
         if _no_text(parser.value):
-            return 0.0
+            return self.null
         try:
             return float(parser.value)
         except ValueError:
-            raise _wrong_text(self.name, parser, "not a valid `double` value (as String to convert)") from None
+            what = "`double` value (as String to convert)" if self.null is not None else "`Double` value"
+            raise _wrong_text(self.name, parser, f"not a valid {what}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,7 @@ LONG_OBJECT: Final = _Number("java.lang.Long", "long", 63, primitive=False)
 BOOLEAN: Final = _Boolean()
 BOOLEAN_OBJECT: Final = _Boolean("java.lang.Boolean", primitive=False)
 DOUBLE: Final = _Double()
+DOUBLE_OBJECT: Final = _Double("java.lang.Double", None)
 STRING: Final = _String()
 RAW_TEXT: Final = RawText()
 
@@ -441,6 +443,8 @@ LONG_LIST: Final = JavaList(LONG_OBJECT)
 
 _TYPES: Final[Mapping[str, JavaType]] = {
     "boolean": BOOLEAN,
+    "Boolean": BOOLEAN_OBJECT,
+    "Double": DOUBLE_OBJECT,
     "double": DOUBLE,
     "int": INT,
     "Integer": INTEGER,

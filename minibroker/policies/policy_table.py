@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pcli.minibroker.policies import policy_checks as checks
 from pcli.minibroker.policies import policy_types as types
+from pcli.minibroker.policies.auto_scale_policy import AUTO_SCALE_POLICY, check_override
 from pcli.minibroker.policies.java_types import (
     BOOLEAN,
     BOOLEAN_OBJECT,
@@ -80,6 +81,8 @@ class Policy:
     """Whether the response for a namespace without the policy is 204 instead of an empty 200."""
     topic_keep: bool = False
     """Whether the policy cannot be removed from a topic."""
+    setting: str = ""
+    """The setting without which the policy does not exist; empty if it always exists."""
     null_ignored: bool = False
     """Whether setting a topic's policy to null has no effect; otherwise null removes the policy."""
 
@@ -340,6 +343,13 @@ POLICIES: Final = (
         "allowedTopicPropertyKeysForMetrics - allowed_topic_property_keys_for_metrics",
         STRING_SET,
         "allowedTopicPropertyKeysForMetrics",
+    ),
+    _row(
+        f"{AUTO_SCALE_POLICY} - {AUTO_SCALE_POLICY}",
+        types.AUTO_SCALE,
+        check=check_override,
+        setting="scalableTopicsEnabled",
+        flags="enforced",
     ),
 )
 

@@ -9,6 +9,7 @@ from pcli.minibroker.policies.java_types import Enum, EnumSet, bean
 __all__ = [
     "AUTH_ACTION",
     "AUTH_ACTIONS",
+    "AUTO_SCALE",
     "AUTO_SUBSCRIPTION_CREATION",
     "AUTO_TOPIC_CREATION",
     "BACKLOG_QUOTA",
@@ -30,6 +31,14 @@ __all__ = [
 _DATA: Final = "org.apache.pulsar.common.policies.data"
 
 
+AUTO_SCALE: Final = bean(
+    f"{_DATA}.AutoScalePolicyOverride",
+    "enabled:Boolean maxSegments:Integer minSegments:Integer maxDagDepth:Integer splitCooldownSeconds:Long "
+    "mergeCooldownSeconds:Long splitVsRebucketMinMsgRateInThreshold:Double rebucketCooldownSeconds:Long "
+    "mergeWindowSeconds:Long splitMsgRateInThreshold:Double splitBytesRateInThreshold:Long "
+    "splitMsgRateOutThreshold:Double splitBytesRateOutThreshold:Long mergeMsgRateInThreshold:Double "
+    "mergeBytesRateInThreshold:Long mergeMsgRateOutThreshold:Double mergeBytesRateOutThreshold:Long",
+)
 AUTO_TOPIC_CREATION: Final = bean(
     f"{_DATA}.impl.AutoTopicCreationOverrideImpl",
     "allowAutoTopicCreation:boolean=false topicType:string defaultNumPartitions:Integer",

@@ -12,17 +12,20 @@ Rules of this file
    drained and that retention does not keep. Their children can be pruned 60 seconds later.
 4. Every ``scalableTopicLoadReportIntervalSeconds``, the owner of the segments reports their rates: first once, and then
    when one of them changed by more than ``scalableTopicLoadReportRateChangeThreshold``. The last report holds.
+5. A change of a segment whose topic REST has deleted fails, and is tried again at the next tick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pcli.codec.scalable import Segment
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.scalable.auto_scale_policy import AUTO_SCALE_POLICY, AutoScalePolicy, effective_policy
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.policies.auto_scale_policy import AUTO_SCALE_POLICY, AutoScalePolicy, effective_policy
 from pcli.minibroker.scalable.layout_changes import buckets
 from pcli.minibroker.scalable.scalable_topic import ScalableTopic, SegmentLoad
 from pcli.minibroker.topic_names import namespace_of
@@ -106,7 +109,7 @@ class AutomaticChanges:
 
     def _tick(self, topic: ScalableTopic) -> None:
         policy = self.policy(topic)
-        if policy.enabled and not self._split(topic, policy, policy.split_limits):
+        if policy.enabled and not policy.error and not self._split(topic, policy, policy.split_limits):
             self._merge(topic, policy)
 
     def _split(self, topic: ScalableTopic, policy: AutoScalePolicy, limits: tuple[float, ...]) -> bool:
@@ -121,7 +124,8 @@ class AutomaticChanges:
         room = len(topic.layout.active) < policy.maxSegments
         if not (found and room and self._cooled_down(topic, "split", policy.splitCooldownSeconds)):
             return False
-        self._service.split(topic, -max(found)[1], automatic=True)
+        with suppress(Refused):
+            self._service.split(topic, -max(found)[1], automatic=True)
         return True
 
     def _merge(self, topic: ScalableTopic, policy: AutoScalePolicy) -> None:
@@ -132,7 +136,8 @@ class AutomaticChanges:
         for one, other in pairwise(active):
             cold = all(topic.cold_since.get(segment.id, self._broker.now) <= long_ago for segment in (one, other))
             if cold and max(_merges(topic, one), _merges(topic, other)) < policy.maxDagDepth:
-                self._service.merge(topic, one.id, other.id, automatic=True)
+                with suppress(Refused):
+                    self._service.merge(topic, one.id, other.id, automatic=True)
                 return
 
     # -- rebucket ------------------------------------------------------------------------------------------------------
@@ -141,7 +146,7 @@ class AutomaticChanges:
         """Add entry buckets if a subscription has more stream consumers than there are buckets."""
         active, policy, consumers = topic.layout.active, self.policy(topic), len(coordinator.consumers)
         crowded = coordinator.stream and consumers > sum(map(buckets, active))
-        if not (crowded and policy.enabled):
+        if not crowded or not policy.enabled or policy.error:
             return
         floor = policy.splitVsRebucketMinMsgRateInThreshold
         if self._split(topic, policy, (floor, *[float("inf")] * 3)):
@@ -152,7 +157,8 @@ class AutomaticChanges:
         count = min(1 << (share - 1).bit_length(), self._broker.settings.scalableTopicEntryBucketMaxPerSegment)
         for one in active:
             if buckets(one) < count:
-                self._service.rebucket(topic, one.id, count, automatic=True)
+                with suppress(Refused):
+                    self._service.rebucket(topic, one.id, count, automatic=True)
 
     # -- prune ---------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,18 @@ from collections.abc import Sequence
 from pcli.codec.scalable import Layout, Segment
 from pcli.codec.scalable.segment_name import HASHES
 
-__all__ = ["LayoutError", "buckets", "initial", "merge", "migrated", "of_classic_topic", "prune", "rebucket", "split"]
+__all__ = [
+    "LayoutError",
+    "buckets",
+    "initial",
+    "merge",
+    "migrated",
+    "of_classic_topic",
+    "prune",
+    "rebucket",
+    "split",
+    "times_of_changes",
+]
 
 
 class LayoutError(Exception):
@@ -31,6 +42,8 @@ def _bounds(buckets: int) -> tuple[int, ...]:
 
 
 def _ranges(count: int) -> list[tuple[int, int]]:
+    if count > HASHES:
+        raise LayoutError("end must be in [0x0000, 0xFFFF], got: -1")
     width = HASHES // count
     starts = [width * index for index in range(count)]
     return list(zip(starts, [*(start - 1 for start in starts[1:]), HASHES - 1], strict=True))
@@ -102,7 +115,7 @@ def split(layout: Layout, number: int, now: int) -> Layout:
     if not parent.active:
         raise LayoutError(f"Cannot split non-active segment: {number}")
     if parent.start == parent.end:
-        raise LayoutError(f"Cannot split segment with single hash value: {number}")
+        raise LayoutError("Cannot split range of size 1")
     middle = (parent.start + parent.end) // 2
     splits = _bounds(max(1, buckets(parent) // 2))
     parts = (parent.start, middle), (middle + 1, parent.end)
@@ -149,3 +162,18 @@ def prune(layout: Layout, number: int) -> Layout:
         if one.id != number
     }
     return layout._replace(epoch=layout.epoch + 1, segments=segments)
+
+
+def times_of_changes(layout: Layout) -> dict[str, int]:
+    """Return the times of the last split, merge and rebucket that a layout shows, in milliseconds since 1970.
+
+    A migration counts as a merge, or as a rebucket if the classic topic has no partitions.
+    """
+    found: dict[str, int] = {}
+    for one in layout.segments.values():
+        parents = [layout.segments[number] for number in one.parents]
+        if parents:
+            same = (parents[0].start, parents[0].end) == (one.start, one.end)
+            kind = "merge" if len(parents) > 1 else "rebucket" if same else "split"
+            found[kind] = max(found.get(kind, 0), one.created_ms)
+    return found

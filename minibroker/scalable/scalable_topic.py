@@ -26,7 +26,7 @@ class LayoutOperation(NamedTuple):
     at: int
     """Milliseconds since 1970."""
     error: str = ""
-    """Why it failed; empty after a success."""
+    """The exception that the real broker reports if it failed; empty after a success."""
 
 
 class SegmentLoad(NamedTuple):

@@ -17,29 +17,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.scalable import Layout, Segment, scalable_topic
 from pcli.codec.scalable.segment_name import scalable_namesake
-from pcli.codec.wire.topic_name import TopicName
+from pcli.codec.wire.topic_name import TopicName, split_partition
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.scalable import layout_changes
 from pcli.minibroker.scalable.automatic_changes import AutomaticChanges
+from pcli.minibroker.scalable.layout_changes import LayoutError
 from pcli.minibroker.scalable.scalable_topic import LayoutOperation, ScalableTopic, dag_message
 from pcli.minibroker.scalable.scalable_topic_watchers import ScalableTopicWatchers
 from pcli.minibroker.scalable.subscription_coordinator import Client, RegisteredConsumer, SubscriptionCoordinator
+from pcli.minibroker.topic_names import invalid_segment_name
 
 if TYPE_CHECKING:
+    from pcli.minibroker.policies.auto_scale_policy import AutoScalePolicy
     from pcli.minibroker.scalable.scalable_broker import ScalableBroker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ScalableTopicExistsError", "ScalableTopicService"]
+__all__ = ["ScalableTopicService"]
 
-
-class ScalableTopicExistsError(Exception):
-    """A topic with this name is scalable already. The text is that of the real broker."""
+_NOT_FOUND: Final = "org.apache.pulsar.client.admin.PulsarAdminException$NotFoundException"
 
 
 class _Session(NamedTuple):
@@ -73,25 +74,33 @@ class ScalableTopicService:
             raise Refused(pb.TopicNotFound, f"Scalable topic not found: {name}")
         return topic
 
+    def policy(self, topic: ScalableTopic) -> AutoScalePolicy:
+        """Return the effective policy of the automatic changes of a topic."""
+        return self._automatic.policy(topic)
+
     def names(self, namespace: str) -> list[str]:
         """Return the sorted names of the topics of a namespace (``tenant/namespace``)."""
         return sorted(name for name in self.topics if name.startswith(f"topic://{namespace}/"))
 
     def create(self, name: str, segments: int = 1, properties: dict[str, str] | None = None) -> ScalableTopic:
-        """Create a topic. Raises ScalableTopicExistsError."""
+        """Create a topic. Raises Refused (NotAllowedError) if it exists; LayoutError for invalid segments."""
         if name in self.topics:
-            raise ScalableTopicExistsError(f"Scalable topic already exists: {name}")
+            raise Refused(pb.NotAllowedError, f"Scalable topic already exists: {name}")
         settings = self._broker.settings
         layout = layout_changes.initial(segments, settings.scalableTopicEntryBucketBudget, self._broker.now)
         topic = ScalableTopic(name, layout, properties or {})
-        self._add(topic)
+        self.add(topic)
         return topic
 
-    def _add(self, topic: ScalableTopic) -> None:
+    def add(self, topic: ScalableTopic) -> None:
+        """Add a new topic and create its active segments. Raises LayoutError if the name is that of a partition."""
+        base, partition = split_partition(topic.name)
+        if partition >= 0:
+            raise LayoutError(invalid_segment_name(f"segment://{_place(base)}"))
         self.topics[topic.name] = topic
         self._broker.topic_registry.taken.add(_classic(topic.name))
         for segment in topic.layout.active:
-            self._open(topic.segment_name(segment), ())
+            self.open_segment(topic.segment_name(segment), ())
         self.publish(topic)
         self.watchers.changed(topic.name, topic.properties)
 
@@ -111,6 +120,11 @@ class ScalableTopicService:
     def _delete_segment(self, topic: ScalableTopic, segment: Segment) -> None:
         with suppress(Refused):  # REST can have deleted it
             self._broker.delete_topic(TopicName.parse(topic.segment_name(segment)), force=True)
+        classic = TopicName.parse(segment.legacy_topic or topic.segment_name(segment)).base
+        registry = self._broker.topic_registry
+        count = registry.partitions(classic)
+        if count and not any(registry.exists(classic.with_partition(index)) for index in range(count)):
+            self._broker.policies.set_partitions(str(classic), 0)
 
     def _segment_exists(self, name: TopicName) -> bool:
         """Return whether a layout has the segment with this id. The real broker does not compare the range."""
@@ -122,7 +136,14 @@ class ScalableTopicService:
         """Return the topic that stores a segment, or None if it was deleted."""
         return self._broker.topic_registry.load(TopicName.parse(topic.segment_name(segment)))
 
-    def _open(self, name: str, subscriptions: Iterable[str]) -> None:
+    def existing_segment_topic(self, topic: ScalableTopic, segment: Segment) -> Topic:
+        """Return the topic that stores a segment. Raises Refused (TopicNotFound) if it was deleted."""
+        stored = self.segment_topic(topic, segment)
+        if stored is None:
+            raise Refused(pb.TopicNotFound, f"Segment topic not found: {topic.segment_name(segment)}")
+        return stored
+
+    def open_segment(self, name: str, subscriptions: Iterable[str]) -> None:
         """Create the topic of a new segment with subscriptions, unless it exists."""
         registry, parsed = self._broker.topic_registry, TopicName.parse(name)
         topic = registry.load(parsed) or registry.create(parsed)
@@ -169,13 +190,12 @@ class ScalableTopicService:
 
     def _layout(self, name: str) -> Layout:
         topic = self.topics.get(name)
-        return (
-            topic.layout
-            if topic is not None
-            else layout_changes.of_classic_topic(self._classic_topics(name), self._broker.now)
-        )
+        if topic is not None:
+            return topic.layout
+        return layout_changes.of_classic_topic(self.classic_topics(name), self._broker.now)
 
-    def _classic_topics(self, name: str) -> list[str]:
+    def classic_topics(self, name: str) -> list[str]:
+        """Return the partitions of the classic topic with the name of a scalable topic, or the topic itself."""
         classic = TopicName.parse(_classic(name))
         count = self._broker.topic_registry.partitions(classic)
         return [str(classic.with_partition(index)) for index in range(count)] or [str(classic)]
@@ -272,6 +292,15 @@ class ScalableTopicService:
         if found is not None:
             self._remove(*found)
 
+    def unregister_all(self, topic: ScalableTopic, subscription: str) -> None:
+        """Remove the registered consumers of a subscription, one after the other."""
+        coordinator = topic.coordinators.get(subscription)
+        if coordinator is not None:
+            for key in [key for key, found in self._registrations.items() if found[1] is coordinator]:
+                del self._registrations[key]
+            for name in list(coordinator.consumers):
+                self._remove(topic, coordinator, name)
+
     def _remove(self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, name: str) -> None:
         if name not in coordinator.consumers:
             return
@@ -298,6 +327,7 @@ class ScalableTopicService:
             raise Refused(pb.UnknownError, f"Failed to initialize controller for {name}")
         if not topic.controlled:
             topic.controlled = True
+            topic.last_by_kind = layout_changes.times_of_changes(topic.layout)
             self._automatic.controller_elected(topic)
             self.publish(topic)
         return topic
@@ -315,34 +345,44 @@ class ScalableTopicService:
     # -- changes of the layout -----------------------------------------------------------------------------------------
 
     def split(self, topic: ScalableTopic, number: int, *, automatic: bool = False) -> None:
-        """Split a segment. Raises LayoutError."""
-        self._change(topic, "split", (number,), layout_changes.split(topic.layout, number, self._broker.now), automatic)
+        """Split a segment. Raises LayoutError, or Refused (TopicNotFound) if REST has deleted the segment's topic."""
+        change = partial(layout_changes.split, topic.layout, number, self._broker.now)
+        self._change(topic, "split", (number,), change, automatic)
 
     def merge(self, topic: ScalableTopic, first: int, second: int, *, automatic: bool = False) -> None:
-        """Merge two segments. Raises LayoutError."""
+        """Merge two segments. Raises LayoutError or Refused, as `split` does."""
         most = self._broker.settings.scalableTopicEntryBucketMaxPerSegment
-        layout = layout_changes.merge(topic.layout, first, second, most, self._broker.now)
-        self._change(topic, "merge", (first, second), layout, automatic)
+        change = partial(layout_changes.merge, topic.layout, first, second, most, self._broker.now)
+        self._change(topic, "merge", (first, second), change, automatic)
 
     def rebucket(self, topic: ScalableTopic, number: int, count: int, *, automatic: bool = False) -> None:
-        """Give a segment another number of entry buckets. Raises LayoutError."""
+        """Give a segment another number of entry buckets. Raises LayoutError or Refused, as `split` does."""
         most = self._broker.settings.scalableTopicEntryBucketMaxPerSegment
-        layout = layout_changes.rebucket(topic.layout, number, count, most, self._broker.now)
-        self._change(topic, "rebucket", (number,), layout, automatic)
+        change = partial(layout_changes.rebucket, topic.layout, number, count, most, self._broker.now)
+        self._change(topic, "rebucket", (number,), change, automatic)
 
     def _change(
-        self, topic: ScalableTopic, kind: str, replaced: tuple[int, ...], layout: Layout, automatic: bool
+        self, topic: ScalableTopic, kind: str, replaced: tuple[int, ...], change: Callable[[], Layout], automatic: bool
     ) -> None:
-        """Create the new segments, seal the replaced ones, and publish the layout."""
-        parents = [self.segment_topic(topic, topic.layout.segments[one]) for one in replaced]
-        subscriptions = {*topic.subscription_types, *topic.coordinators}
+        """Create the new segments, seal the replaced ones, and publish the layout; or record why it is impossible."""
+        operation = LayoutOperation(kind, automatic, replaced, self._broker.now)
+        try:
+            layout = change()
+            parents = [self.existing_segment_topic(topic, topic.layout.segments[one]) for one in replaced]
+        except LayoutError as error:
+            topic.last = operation._replace(error=f"java.lang.IllegalArgumentException: {error}")
+            raise
+        except Refused as error:
+            topic.last = operation._replace(error=f"{_NOT_FOUND}: {error.text}")
+            raise
+        subscriptions = sorted({*topic.subscription_types, *topic.coordinators})
         for one in layout.segments.values():
             if one.id not in topic.layout.segments:
-                self._open(topic.segment_name(one), sorted(subscriptions))
+                self.open_segment(topic.segment_name(one), subscriptions)
         for parent in parents:
-            if parent is not None and not parent.terminated:
+            if not parent.terminated:
                 self._broker.terminate(parent)
-        self._record(topic, LayoutOperation(kind, automatic, replaced, self._broker.now))
+        self._record(topic, operation)
         self._set_layout(topic, layout)
 
     def prune(self, topic: ScalableTopic, number: int) -> None:
@@ -361,25 +401,6 @@ class ScalableTopicService:
         self.publish(topic)
         for coordinator in topic.coordinators.values():
             coordinator.layout_changed()
-
-    # -- subscriptions -------------------------------------------------------------------------------------------------
-
-    def create_subscription(self, topic: ScalableTopic, name: str, kind: str) -> None:
-        """Create a subscription on all active segments, at their ends; ``kind`` is STREAM or QUEUE."""
-        topic.subscription_types[name] = kind
-        for segment in topic.layout.active:
-            self._open(topic.segment_name(segment), [name])
-        self.publish(topic)
-
-    def delete_subscription(self, topic: ScalableTopic, name: str) -> None:
-        """Delete a subscription on all segments. Connected consumers stay connected, as on the real broker."""
-        topic.subscription_types.pop(name, None)
-        for segment in topic.layout.segments.values():
-            stored = self.segment_topic(topic, segment)
-            found = stored.subscriptions.get(name) if stored is not None else None
-            if stored is not None and found is not None and not found.consumers:
-                stored.remove_subscription(found)
-        self.publish(topic)
 
 
 def _place(name: str) -> str:

@@ -149,6 +149,13 @@ class SubscriptionCoordinator:
         else:
             self.wait_for_drained(min(2 * delay_ms, _LONGEST_DELAY_MS))
 
+    @property
+    def waiting(self) -> set[int]:
+        """The ids of the segments that stream consumers do not read before their parents are drained."""
+        if not self.stream:
+            return set()
+        return self.topic.layout.segments.keys() - self._finished - self._assigned()
+
     def _assigned(self) -> set[int]:
         return {segment.id for segments in self.assignment.values() for segment, _ in segments}
 

@@ -123,9 +123,10 @@ def rest(data: bytes) -> None:
         return
     endpoint = ENDPOINTS[int.from_bytes(data[:2], "big") % len(ENDPOINTS)]
     words = {"tenant": "public", "namespace": "default", "topic": "t", "domain": "persistent", "subscription": "s"}
+    words |= {"scalable_domain": "topic", "segment": "0", "other": "1", "descriptor": "0000-ffff-0"}
     path = "/".join(words.get(part[1:-1], "x") if part.startswith("{") else part for part in endpoint.path.split("/"))
     query, _, body = data[2:].partition(b"\0")
-    broker = Broker(Settings(), now=NOW)
+    broker = Broker(Settings(scalableTopicsEnabled=True), now=NOW)
     broker.http_url = "http://127.0.0.1:8080"
     scope = {"type": "http", "http_version": "1.1", "method": endpoint.method, "path": path, "raw_path": path.encode()}
     scope |= {"query_string": query, "headers": [(b"content-type", b"application/json")]}

@@ -7,7 +7,7 @@ AutoScalePolicyOverride; the checks and their texts were measured on 5.0.1.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from pcli.minibroker.policies.errors import BadValueError
 if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
 
-__all__ = ["AUTO_SCALE_POLICY", "AutoScalePolicy", "effective_policy", "setting_of"]
+__all__ = ["AUTO_SCALE_POLICY", "AutoScalePolicy", "check_override", "effective_policy", "setting_of"]
 
 AUTO_SCALE_POLICY: Final = "scalableTopicAutoScalePolicy"
 """The name of the policy of a namespace."""
@@ -55,31 +55,30 @@ class AutoScalePolicy:
         """The rates in and out of a segment, messages and bytes, below which it can be merged."""
         return tuple(getattr(self, f"merge{rate}Threshold") for rate in _RATES)
 
+    @property
+    def error(self) -> str:
+        """Why the values contradict each other; empty if they do not."""
+        return next((f"Invalid auto split/merge configuration: {text}" for wrong, text in self._rules() if wrong), "")
+
     def check(self) -> None:
         """Raise BadValueError if the values contradict each other."""
-        for wrong, text in self._rules():
-            if wrong:
-                raise BadValueError(f"Invalid auto split/merge configuration: {text}")
+        if self.error:
+            raise BadValueError(self.error)
 
-    def _rules(self) -> list[tuple[bool, str]]:
-        rules = [
-            (self.minSegments < 1, "minSegments must be >= 1"),
-            (self.maxSegments < self.minSegments, "maxSegments must be >= minSegments"),
-            (self.maxDagDepth < 0, "maxDagDepth must not be negative"),
-        ]
-        rules += [
-            (getattr(self, f"{name}Seconds") < 0, f"{name} must not be negative")
-            for name in ("splitCooldown", "mergeCooldown", "rebucketCooldown", "mergeWindow")
-        ]
+    def _rules(self) -> Iterator[tuple[bool, str]]:
+        yield self.minSegments < 1, "minSegments must be >= 1"
+        yield self.maxSegments < self.minSegments, "maxSegments must be >= minSegments"
+        yield self.maxDagDepth < 0, "maxDagDepth must be >= 0"
+        for name in ("splitCooldown", "mergeCooldown", "rebucketCooldown", "mergeWindow"):
+            yield getattr(self, f"{name}Seconds") < 0, f"{name} must not be negative"
         floor = "splitVsRebucketMinMsgRateInThreshold"
-        rules.append((getattr(self, floor) < 0, f"{floor} must be >= 0"))
+        yield getattr(self, floor) < 0, f"{floor} must be >= 0"
         for rate in _RATES:
             split, merge = f"split{rate}Threshold", f"merge{rate}Threshold"
             high, low = getattr(self, split), getattr(self, merge)
-            rules.append((high <= 0, f"{split} must be > 0"))
-            rules.append((low < 0, f"{merge} must be >= 0"))
-            rules.append((high <= low, f"{split} must be > {merge} (hysteresis)"))
-        return rules
+            yield high <= 0, f"{split} must be > 0"
+            yield low < 0, f"{merge} must be >= 0"
+            yield high <= low, f"{split} must be > {merge} (hysteresis)"
 
 
 def setting_of(name: str) -> str:
@@ -97,3 +96,8 @@ def effective_policy(settings: Settings, *overrides: Mapping[str, Any] | None) -
             if one is not None and one.get(name) is not None:
                 values[name] = one[name]
     return AutoScalePolicy(**values)
+
+
+def check_override(value: Mapping[str, Any] | None, settings: Settings) -> None:
+    """Raise BadValueError if values of a namespace contradict each other or the broker's values."""
+    effective_policy(settings, value).check()

@@ -1,0 +1,1 @@
+"""Endpoints of scalable topics and of their segments. They exist if the setting scalableTopicsEnabled is true."""

@@ -1,0 +1,58 @@
+"""The operations of the REST API on a subscription of a scalable topic, which exists on its segments.
+
+Rules of this file (measured on 5.0.1)
+1. A subscription is created on the active segments, at their ends. Its type is that of the first request.
+2. All other operations apply to the segments, active or sealed, that have the subscription. None of them fails if there
+   is none.
+3. A deletion leaves the subscription on segments where consumers are connected, and removes registered consumers
+   without telling them. A seek closes the consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pcli.minibroker.scalable.scalable_topic import ScalableTopic
+    from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
+    from pcli.minibroker.topics.subscription import Subscription
+
+__all__ = ["create_subscription", "delete_subscription", "seek", "skip_all"]
+
+
+def _each(service: ScalableTopicService, topic: ScalableTopic, name: str) -> Iterator[Subscription]:
+    for segment in topic.layout.segments.values():
+        stored = service.segment_topic(topic, segment)
+        if stored is not None and name in stored.subscriptions:
+            yield stored.subscriptions[name]
+
+
+def create_subscription(service: ScalableTopicService, topic: ScalableTopic, name: str, kind: str) -> None:
+    """Create a subscription. ``kind`` is STREAM or QUEUE."""
+    topic.subscription_types.setdefault(name, kind)
+    for segment in topic.layout.active:
+        service.open_segment(topic.segment_name(segment), [name])
+    service.publish(topic)
+
+
+def delete_subscription(service: ScalableTopicService, topic: ScalableTopic, name: str) -> None:
+    """Delete a subscription."""
+    topic.subscription_types.pop(name, None)
+    service.unregister_all(topic, name)
+    for one in _each(service, topic, name):
+        if not one.consumers:
+            one.topic.remove_subscription(one)
+    service.publish(topic)
+
+
+def seek(service: ScalableTopicService, topic: ScalableTopic, name: str, timestamp: int) -> None:
+    """Move a subscription to the first messages that were published at or after a time (ms since 1970)."""
+    for one in _each(service, topic, name):
+        one.reset(one.offset_at(timestamp))
+
+
+def skip_all(service: ScalableTopicService, topic: ScalableTopic, name: str) -> None:
+    """Acknowledge all messages on a subscription."""
+    for one in _each(service, topic, name):
+        one.skip_all()
