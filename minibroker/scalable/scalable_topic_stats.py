@@ -83,7 +83,7 @@ def _segment_subscription(stats: Json) -> Json:
     consumer = ("consumerName", *_OUT, "availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs", *_CLIENT)
     return {
         **_picked(stats, "type", *_OUT, *_BACKLOG),
-        "drainingBuckets": 0,
+        "drainingBuckets": stats["drainingHashesCount"],
         _OLDEST: stats.get(_OLDEST, -1),
         "blockedSubscriptionOnUnackedMsgs": stats["blockedSubscriptionOnUnackedMsgs"],
         **_times(stats),
