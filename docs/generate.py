@@ -109,7 +109,8 @@ def with_lists(page: str) -> str:
         "Limits and rates with the default 0 are off.\n",
         table(f"setting | type | {' | '.join(f'default in {name}' for name in NAMES)} | description", settings),
         "## Endpoints\n",
-        "The REST API serves clients, tests and dashboards. All paths that are not listed here return 404.\n",
+        "The REST API serves clients, tests and dashboards. All paths that are not listed here return 404. "
+        "The paths of scalable topics exist if `scalableTopicsEnabled` is true.\n",
         table("methods | path | description", endpoints),
         "## Differences between versions\n",
         "The broker reproduces these differences, in addition to the defaults of the settings.\n",
@@ -163,6 +164,12 @@ def limits() -> Iterator[str]:
     yield (
         "- **Redirections to peer clusters** apply to lookups and to most requests of the REST API. Requests that "
         "delete or trim a topic, clear backlogs, offload, or concern schemas, permissions and bookies differ."
+    )
+    yield (
+        "- **Defects of the real 5.0.1 that are not reproduced**: DELETE of a scalable topic also closes its clients "
+        "and removes its segments; a creation that fails, because the name contains a slash or is that of a partition, "
+        "`.` or `..`, leaves nothing (a slash at the end of the name is refused too); when the last partition of a "
+        "migrated topic is removed, its number of partitions is removed too."
     )
     yield f"- **Settings without effect** ({len(IGNORED)}): `--conf` and `--set` accept them.\n"
     yield "<details><summary>all of these settings, by reason</summary>\n"

@@ -41,7 +41,8 @@ def migrate(service: ScalableTopicService, broker: ScalableBroker, name: str, *,
         raise Refused(pb.TopicNotFound, f"Topic does not exist: {classic}")
     names = service.classic_topics(name)
     topics = [registry.load(one) or registry.create(one) for one in map(TopicName.parse, names)]
-    metadata = [one.metadata for topic in topics for one in (*topic.producers.values(), *topic.consumers)]
+    metadata = [one.metadata for topic in topics for one in topic.producers.values()]
+    metadata += [one.metadata for topic in topics for one in topic.consumers]
     old = sum(one.get(_MARK) != "true" for one in metadata)
     if old and not force:
         clients = f"{old} legacy v4 client connection(s) still attached to {classic}"

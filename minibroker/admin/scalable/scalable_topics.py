@@ -267,7 +267,7 @@ def _endpoint(method: str, path: str, function: Callable[[Call], Any], text: str
 
 _SEGMENT: Final = {"segment": 64}
 
-ENDPOINTS: Final = (
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     _endpoint("GET", _SPACE, _list, "names of the scalable topics of a namespace, with all given properties"),
     _endpoint("GET", _TOPIC, _metadata, "layout and properties of a scalable topic"),
     _endpoint("PUT", _TOPIC, _create, "create a scalable topic", body=STRING_MAP, numbers={"numInitialSegments": 32}),

@@ -120,7 +120,7 @@ def _endpoint(method: str, path: str, operation: _Operation, text: str, **more: 
     return Endpoint(method, path, _on_segment(operation), text, setting="scalableTopicsEnabled", **more)
 
 
-ENDPOINTS: Final = (
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     _endpoint("PUT", _SEGMENT, _create, "create a segment with subscriptions", body=STRING_LIST),
     _endpoint("DELETE", _SEGMENT, _delete, "delete a segment"),
     _endpoint("POST", f"{_SEGMENT}/terminate", _terminate, "terminate a segment"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.proto import pb
+from pcli.minibroker.scalable.subscriptions import create_subscription
 from tests.minibroker.scalable.conftest import TOPIC, assigned
 
 CLASSIC = "persistent://public/default/orders"
@@ -128,7 +129,7 @@ def test_a_split_closes_the_producer_and_ends_the_segment(make_scene):
 
 def test_a_split_copies_the_subscriptions_that_the_controller_knows(make_scene):
     scene = make_scene()
-    scene.service.create_subscription(scene.topic, "known", "QUEUE")
+    create_subscription(scene.service, scene.topic, "known", "QUEUE")
     scene.world.client().subscribe(scene.name(0), subscription="unknown")
     scene.change("split", 0)
     children = [scene.service.segment_topic(scene.topic, one) for one in scene.topic.layout.active]

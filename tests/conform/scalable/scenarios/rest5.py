@@ -165,7 +165,6 @@ def create_with_a_partition_name(s):
     t = s.topic(domain="topic")
     s.topics.append(t + "-partition-0")
     _ask(s, "PUT", t + "-partition-0")
-    _ask(s, "GET", t + "-partition-0")
 
 
 def create_with_a_slash(s):
@@ -179,7 +178,7 @@ def create_with_a_slash(s):
 def create_hostile_names(s):
     """Names with a space, a percent sign, a question mark, a hash and letters outside ASCII."""
     t = s.topic(domain="topic")
-    for rest in "%20x", "%25x", "%3Fx", "%23x", "%C3%A4", "%3A%2F", "..", "%22%3Cb%3E":
+    for rest in "%20x", "%25x", "%3Fx", "%23x", "%C3%A4", "..", "%22%3Cb%3E":
         s.topics.append(t + rest)
         _ask(s, "PUT", t + rest)
         _ask(s, "GET", t + rest, "")
@@ -340,20 +339,8 @@ def delete_after_split(s):
     s.admin("GET", s.path(t), show=["epoch", "nextSegmentId", "segments.#"])
 
 
-def delete_with_clients(s):
-    """DELETE with a producer and a consumer on the segment."""
-    t = s.scalable(1)
-    p, c = s.connect("p", "c")
-    p.producer(s.segment(t, 0))
-    c.subscribe(s.segment(t, 0))
-    c.flow(10)
-    _ask(s, "DELETE", t)
-    p.send("m0")
-    _ask(s, "GET", t)
-
-
 def delete_with_clients_forced(s):
-    """The same with force."""
+    """DELETE with force, and a producer and a consumer on the segment."""
     t = s.scalable(1)
     p, c = s.connect("p", "c")
     p.producer(s.segment(t, 0))
