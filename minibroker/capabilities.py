@@ -72,7 +72,7 @@ def _sub_type(number: int) -> pb.CommandSubscribe.SubType.ValueType:
 
 
 def closing_commands() -> list[str]:
-    """Return the client commands that this broker does not implement. They close the connection, as on 4.2.4."""
+    """Return the commands of scalable topics, which close the connection if these are disabled, as on 4.2.4."""
     return [row.name for row in COMMANDS.values() if row.client_may_send and row.number not in HANDLERS]
 
 
