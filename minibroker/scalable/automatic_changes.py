@@ -2,9 +2,9 @@
 
 Rules of this file
 1. A tick follows the election of the controller every ``scalableTopicAutoScaleIntervalSeconds``. At a tick, the segment
-   with the highest rate above a split threshold is split. Otherwise, two adjacent segments are merged that were below
-   all merge thresholds for the merge window. ``maxDagDepth`` limits the merges among the ancestors of a segment. Each
-   kind has a cool-down, which counts manual changes too.
+   with the highest rate above a split threshold is split. Otherwise, the last two adjacent segments are merged that
+   were below all merge thresholds for the merge window. ``maxDagDepth`` limits the merges among the ancestors of a
+   segment. Each kind has a cool-down, which counts manual changes too.
 2. A stream consumer that registers can cause a rebucket: if there are more consumers than entry buckets, each segment
    gets the next power of two of its share of the consumers. If a segment receives messages at a sufficient rate, it is
    split instead.
@@ -17,7 +17,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -54,8 +54,8 @@ class LayoutChanges(Protocol):
     def rebucket(self, topic: ScalableTopic, number: int, count: int, *, automatic: bool = False) -> None:
         """Give a segment another number of entry buckets."""
 
-    def prune(self, topic: ScalableTopic, number: int) -> None:
-        """Remove a sealed segment and its topic."""
+    def prune(self, topic: ScalableTopic, numbers: Sequence[int]) -> None:
+        """Remove sealed segments and their topics."""
 
     def publish(self, topic: ScalableTopic) -> None:
         """Send the layout to all sessions."""
@@ -133,7 +133,7 @@ class AutomaticChanges:
         if len(active) <= policy.minSegments or not self._cooled_down(topic, "merge", policy.mergeCooldownSeconds):
             return
         long_ago = self._broker.now - policy.mergeWindowSeconds * 1000
-        for one, other in pairwise(active):
+        for one, other in reversed([*pairwise(active)]):
             cold = all(topic.cold_since.get(segment.id, self._broker.now) <= long_ago for segment in (one, other))
             if cold and max(_merges(topic, one), _merges(topic, other)) < policy.maxDagDepth:
                 with suppress(Refused):
@@ -163,9 +163,10 @@ class AutomaticChanges:
     # -- prune ---------------------------------------------------------------------------------------------------------
 
     def _prune(self, topic: ScalableTopic) -> None:
-        for one in [one for one in topic.layout.sealed if not one.parents]:
-            if self._finished(topic, one):
-                self._service.prune(topic, one.id)
+        roots = [one for one in topic.layout.sealed if not one.parents]
+        finished = [one.id for one in roots if self._finished(topic, one)]
+        if finished:
+            self._service.prune(topic, finished)
 
     def _finished(self, topic: ScalableTopic, segment: Segment) -> bool:
         stored = self._service.segment_topic(topic, segment)

@@ -14,7 +14,7 @@ Rules of this file (measured on 5.0.1)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -385,12 +385,15 @@ class ScalableTopicService:
         self._record(topic, operation)
         self._set_layout(topic, layout)
 
-    def prune(self, topic: ScalableTopic, number: int) -> None:
-        """Remove a sealed segment and its topic."""
-        segment = topic.layout.segments[number]
-        self._record(topic, LayoutOperation("prune", automatic=True, segments=(number,), at=self._broker.now))
-        self._set_layout(topic, layout_changes.prune(topic.layout, number))
-        self._delete_segment(topic, segment)
+    def prune(self, topic: ScalableTopic, numbers: Sequence[int]) -> None:
+        """Remove sealed segments and their topics. Each is an epoch of its own, but clients see only the last one."""
+        segments = [topic.layout.segments[number] for number in numbers]
+        for number in numbers:
+            self._record(topic, LayoutOperation("prune", automatic=True, segments=(number,), at=self._broker.now))
+            topic.layout = layout_changes.prune(topic.layout, number)
+        self._set_layout(topic, topic.layout)
+        for segment in segments:
+            self._delete_segment(topic, segment)
 
     def _record(self, topic: ScalableTopic, operation: LayoutOperation) -> None:
         topic.last = operation

@@ -168,7 +168,8 @@ class SubscriptionCoordinator:
             segments = readable(layout, self._finished)
         else:
             segments = list(layout.segments.values())
-        return assign(segments, self.consumers, share=self.stream)
+        share = all(one.kind == pb.STREAM for one in self.consumers.values())
+        return assign(segments, self.consumers, share=share)
 
     def _message(self, consumer: RegisteredConsumer) -> pb.ScalableConsumerAssignment:
         return message_of(self.topic.layout, self.topic.name, self.assignment[consumer.name])
