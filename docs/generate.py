@@ -136,7 +136,7 @@ def behaviour_cell(value: object) -> str:
 def limits() -> Iterator[str]:
     """Yield the limits of the mini-broker as list items."""
     yield (
-        "- **Commands that close the connection**, because Pulsar 4.2.4 does not support them either: "
+        "- **Commands that close the connection** without scalable topics, as in 4.2.4: "
         f"{words(capabilities.closing_commands())}."
     )
     missing = "; ".join(f"`{path}` ({text})" for path, text in capabilities.missing_families())
@@ -164,12 +164,6 @@ def limits() -> Iterator[str]:
     yield (
         "- **Redirections to peer clusters** apply to lookups and to most requests of the REST API. Requests that "
         "delete or trim a topic, clear backlogs, offload, or concern schemas, permissions and bookies differ."
-    )
-    yield (
-        "- **Defects of the real 5.0.1 that are not reproduced**: DELETE of a scalable topic also closes its clients "
-        "and removes its segments; a creation that fails, because the name contains a slash or is that of a partition, "
-        "`.` or `..`, leaves nothing (a slash at the end of the name is refused too); when the last partition of a "
-        "migrated topic is removed, its number of partitions is removed too."
     )
     yield f"- **Settings without effect** ({len(IGNORED)}): `--conf` and `--set` accept them.\n"
     yield "<details><summary>all of these settings, by reason</summary>\n"
