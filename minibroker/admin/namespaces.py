@@ -206,7 +206,7 @@ def delete_namespace(broker: Broker, name: str) -> None:
     """Delete a namespace and all of its topics, even if clients are connected. System topics are deleted last."""
     registry = broker.topic_registry
     for scalable in broker.scalable_topics.names(name):
-        broker.scalable_topics.delete(scalable)
+        broker.scalable_topics.delete(scalable, force=True)
     for system in (False, True):
         for topic in registry.names(name, system=system):
             delete_topic(broker, TopicName.parse(topic))

@@ -104,22 +104,25 @@ class ScalableTopicService:
         self.publish(topic)
         self.watchers.changed(topic.name, topic.properties)
 
-    def delete(self, name: str) -> None:
-        """Delete a topic with its segments, and close their clients. Raises Refused (TopicNotFound)."""
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a topic with its segments. Raises Refused (TopicNotFound).
+
+        ``force`` closes the clients of segments. Otherwise segments with clients remain, without a scalable topic.
+        """
         topic = self.find(name)
         self._close_controller(topic)
         self.publish(topic)
         for segment in topic.layout.segments.values():
-            self._delete_segment(topic, segment)
+            self._delete_segment(topic, segment, force=force)
         self._broker.schemas.forget(TopicName.parse(name).schema_id)
         del self.topics[name]
         self.changed(topic)
         self._broker.topic_registry.taken.discard(_classic(name))
         self.watchers.changed(name, topic.properties, deleted=True)
 
-    def _delete_segment(self, topic: ScalableTopic, segment: Segment) -> None:
-        with suppress(Refused):  # REST can have deleted it
-            self._broker.delete_topic(TopicName.parse(topic.segment_name(segment)), force=True)
+    def _delete_segment(self, topic: ScalableTopic, segment: Segment, *, force: bool = True) -> None:
+        with suppress(Refused):  # REST can have deleted it, or it has clients
+            self._broker.delete_topic(TopicName.parse(topic.segment_name(segment)), force=force)
         classic = TopicName.parse(segment.legacy_topic or topic.segment_name(segment)).base
         registry = self._broker.topic_registry
         count = registry.partitions(classic)

@@ -102,7 +102,7 @@ def _create(call: Call) -> None:
 
 
 def _delete(call: Call) -> None:
-    _service(call).delete(_topic(call).name)
+    _service(call).delete(_topic(call).name, force=call.flag("force"))
 
 
 def _migrate(call: Call) -> None:

@@ -339,8 +339,20 @@ def delete_after_split(s):
     s.admin("GET", s.path(t), show=["epoch", "nextSegmentId", "segments.#"])
 
 
+def delete_with_clients(s):
+    """DELETE with a producer and a consumer on the segment."""
+    t = s.scalable(1)
+    p, c = s.connect("p", "c")
+    p.producer(s.segment(t, 0))
+    c.subscribe(s.segment(t, 0))
+    c.flow(10)
+    _ask(s, "DELETE", t)
+    p.send("m0")
+    _ask(s, "GET", t)
+
+
 def delete_with_clients_forced(s):
-    """DELETE with force, and a producer and a consumer on the segment."""
+    """The same with force."""
     t = s.scalable(1)
     p, c = s.connect("p", "c")
     p.producer(s.segment(t, 0))

@@ -60,16 +60,17 @@ def test_the_paths_do_not_exist_without_scalable_topics(make_rest, version):
     assert "scalableTopicAutoScalePolicy" not in rest("GET", "/admin/v2/namespaces/public/n").json
 
 
-def test_a_deletion_closes_the_clients_and_removes_the_segments(five):
-    """The real broker deletes the metadata only, and leaves the segments and their clients."""
+@pytest.mark.parametrize(("query", "closed"), [("", []), ("?force=true", ["CloseConsumer", "CloseProducer"])])
+def test_only_a_forced_deletion_closes_clients(five, query, closed):
     world, rest = five
     create(rest)
     client = world.client()
     client.producer(SEGMENT)
     client.subscribe(SEGMENT)
-    assert rest("DELETE", TOPIC).status == 204
-    assert sorted(kinds(client.hear())) == ["CloseConsumer", "CloseProducer"]
-    assert not [name for name in world.broker.stored if name.startswith("segment:")]
+    assert rest("DELETE", TOPIC + query).status == 204
+    assert sorted(kinds(client.hear())) == closed
+    assert rest("GET", TOPIC).status == 404
+    assert [name for name in world.broker.stored if name.startswith("segment:")] == ([] if closed else [SEGMENT])
 
 
 @pytest.mark.parametrize("force", [False, True])
