@@ -94,8 +94,9 @@ def test_the_other_python_of_the_mini_broker_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "mini-broker.md").read_text()
     blocks = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def test_" not in block]
-    start, tls, tokens, faults = blocks
-    exec(compile(start, "start", "exec"), {})
+    start, scalable, tls, tokens, faults = blocks
+    for block in (start, scalable):
+        exec(compile(block, "block", "exec"), {})
     exec(compile(tls + tokens, "security", "exec"), {})
     from pcli.minibroker import MiniBroker
 

@@ -1,4 +1,4 @@
-"""Validation of sizes, times, hosts and ports given as arguments."""
+"""Validation of sizes, times, hosts, ports and settings given as arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
 
-__all__ = ["check_exposure", "host_of", "port_of", "seconds_of", "size_of"]
+__all__ = ["check_exposure", "host_of", "port_of", "seconds_of", "setting_text", "size_of"]
 
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -49,6 +49,13 @@ def host_of(name: str, value: str) -> str:
     if re.search(r"[\s/]", value) or value.count(":") == 1:
         raise LocalError(f"{name} {value}: must be a host without a port")
     return value
+
+
+def setting_text(value: object) -> str:
+    """Return the value of a setting as written in a conf file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def check_exposure(settings: Settings) -> None:

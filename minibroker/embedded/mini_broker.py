@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from secrets import token_bytes
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Self, TypeVar
@@ -26,13 +24,20 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Self, TypeVar
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.embedded import operations
-from pcli.minibroker.embedded.argument_parsing import check_exposure, host_of, port_of, seconds_of, size_of
+from pcli.minibroker.embedded import operations, scalable_topics
+from pcli.minibroker.embedded.argument_parsing import (
+    check_exposure,
+    host_of,
+    port_of,
+    seconds_of,
+    setting_text,
+    size_of,
+)
 from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults, Waiter
 from pcli.minibroker.embedded.conversation_log import Frames
+from pcli.minibroker.embedded.scalable_topics import BrokerScalableTopic
 from pcli.minibroker.embedded.snapshots import TopicState
-from pcli.minibroker.security.authorization import CONSUME, PRODUCE
-from pcli.minibroker.security.tokens import create_token
+from pcli.minibroker.embedded.token_arguments import actions_of, create_tokens
 from pcli.minibroker.server.clock import Clock, ManualClock
 from pcli.minibroker.server.intercepting_server import InterceptingServer
 from pcli.minibroker.server.tcp_server import new_event_loop
@@ -103,25 +108,16 @@ class MiniBroker:
           (``produce``, ``consume``) that the role may take in public/default; see `tokens`
         """
         chosen = {**(set or {}), **settings}
-        self._roles = {role: _actions(role, actions) for role, actions in (tokens or {}).items()}
+        self._roles = {role: actions_of(role, actions) for role, actions in (tokens or {}).items()}
         self.tokens: dict[str, str] = {}
         """The token of each role in the argument ``tokens``."""
         if self._roles:
-            given = sorted(name for name in chosen if name.startswith(("authe", "autho", "token", "superUser")))
-            if given:
-                raise LocalError(f"tokens: cannot be combined with the setting {given[0]}")
-            secret = f"data:;base64,{b64encode(token_bytes(32)).decode()}"
-            self.tokens = {role: create_token({"sub": role}, secret=secret) for role in self._roles}
-            chosen |= {
-                "authenticationEnabled": True,
-                "authorizationEnabled": True,
-                "authenticationProviders": "AuthenticationProviderToken",
-                "tokenSecretKey": secret,
-            }
+            self.tokens, required = create_tokens(self._roles, chosen)
+            chosen |= required
         if version and conf is not None:
             raise LocalError("version: cannot be combined with conf, which has a version")
         base = Settings.of_version(version_of(version) if version else DEFAULT) if conf is None else conf
-        self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], base)
+        self._settings = Settings.from_pairs([f"{name}={setting_text(value)}" for name, value in chosen.items()], base)
         if self._roles:
             self._settings.superUserRoles = [role for role, actions in self._roles.items() if actions is None]
         self._settings.brokerServicePort = port_of("port", port)
@@ -406,6 +402,23 @@ class MiniBroker:
         wanted = TopicName.parse(name)
         self._run_in_broker(lambda server: operations.create_topic(server, wanted, partitions))
 
+    def scalable(self, name: str, segments: int = 1) -> BrokerScalableTopic:
+        """Return a scalable topic; create it with this number of segments unless it exists. Raises LocalError."""
+        wanted = TopicName.parse(name)
+        found = self._run_in_broker(lambda server: scalable_topics.find_or_create(server, wanted, segments))
+        return BrokerScalableTopic(found, self._run_in_broker, self._query)
+
+    def crash(self, consumer: str) -> None:
+        """Cut the connection of the stream or checkpoint consumer with this name; its grace period starts.
+
+        A client that is still running reconnects and registers again. Raises LocalError if the name is unknown.
+        """
+        self._run_in_broker(lambda server: scalable_topics.crash(server, consumer))
+
+    def advance(self, seconds: float) -> None:
+        """Advance a manual clock, as ``broker.clock.advance`` does."""
+        self.clock.advance(seconds)
+
     def unload(self, topic: str) -> None:
         """Close the topic's clients and roll its ledger, as an unload of its bundle does."""
         wanted = TopicName.parse(topic)
@@ -480,21 +493,3 @@ def _close(file: BinaryIO) -> None:
     """Close a capture. A write error was already reported and is ignored."""
     with suppress(OSError):
         file.close()
-
-
-def _text(value: object) -> str:
-    """Return a value as written in a conf file."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _actions(role: str, actions: str | Iterable[str]) -> list[str] | None:
-    """Return the actions of a role, or None for a superuser. Raises LocalError."""
-    if actions == "superuser":
-        return None
-    listed = [actions] if isinstance(actions, str) else list(actions)
-    for action in listed:
-        if action not in (PRODUCE, CONSUME):
-            raise LocalError(f"tokens: {role}: {action!r} is not superuser, {PRODUCE} or {CONSUME}")
-    return listed

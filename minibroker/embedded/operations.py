@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pcli.codec.errors import LocalError
@@ -30,6 +31,7 @@ __all__ = [
     "partitioned_name",
     "state",
     "topic_names",
+    "turn",
     "unload",
 ]
 
@@ -73,41 +75,47 @@ def state(broker: Broker, name: TopicName, run_in_broker: _Reader) -> TopicState
     return topic_state(topic, run_in_broker)
 
 
+@contextmanager
+def turn(server: InterceptingServer) -> Iterator[Broker]:
+    """Execute the block in a turn of the broker, and write the output. Yields the broker."""
+    server.broker.begin_turn(server.now())
+    try:
+        yield server.broker
+    finally:
+        server.broker.finish_turn()
+        server.flush()
+
+
 def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -> None:
     """Create a topic unless it exists. Raises LocalError if creation is not allowed or a different kind exists."""
-    broker = server.broker
-    broker.begin_turn(server.now())
-    registry = broker.topic_registry
-    try:
-        registry.check_namespace(name)
-        if partitions < 0:
-            raise LocalError(
-                f"topic {name}: {partitions} partitions: must be 1 or more, or 0 for a non-partitioned topic"
-            )
-        if partitions:
-            if str(name) in broker.topics or registry.partitions(name) > partitions:
-                raise LocalError(f"topic {name} exists, but its number of partitions is not {partitions}")
-            broker.create_partitioned(name, partitions)
-        elif not registry.exists(name):
-            registry.create(name)
-    except Refused as refused:
-        raise LocalError(f"topic {name}: {refused.text}") from None
-    finally:
-        _end_turn(server)
+    with turn(server) as broker:
+        registry = broker.topic_registry
+        try:
+            registry.check_namespace(name)
+            if partitions < 0:
+                raise LocalError(
+                    f"topic {name}: {partitions} partitions: must be 1 or more, or 0 for a non-partitioned topic"
+                )
+            if partitions:
+                if str(name) in broker.topics or registry.partitions(name) > partitions:
+                    raise LocalError(f"topic {name} exists, but its number of partitions is not {partitions}")
+                broker.create_partitioned(name, partitions)
+            elif not registry.exists(name):
+                registry.create(name)
+        except Refused as refused:
+            raise LocalError(f"topic {name}: {refused.text}") from None
 
 
 def unload(server: InterceptingServer, name: TopicName) -> None:
     """Close the clients of a topic or of all its partitions, and roll the ledgers."""
-    broker = server.broker
-    count = broker.topic_registry.partitions(name)
-    names = [name.with_partition(index) for index in range(count)] if count else [name]
-    broker.begin_turn(server.now())
-    topics = [topic for one in names if (topic := broker.topic_registry.load(one)) is not None]
-    if not topics:
-        raise LocalError(f"there is no topic {name}")
-    for topic in topics:
-        broker.unload(topic)
-    _end_turn(server)
+    with turn(server) as broker:
+        count = broker.topic_registry.partitions(name)
+        names = [name.with_partition(index) for index in range(count)] if count else [name]
+        topics = [topic for one in names if (topic := broker.topic_registry.load(one)) is not None]
+        if not topics:
+            raise LocalError(f"there is no topic {name}")
+        for topic in topics:
+            broker.unload(topic)
 
 
 def disconnect(server: InterceptingServer, kind: str, wanted: str | int) -> int:
@@ -115,11 +123,8 @@ def disconnect(server: InterceptingServer, kind: str, wanted: str | int) -> int:
 
     Returns how many were closed. Raises LocalError if a name is unknown.
     """
-    server.broker.begin_turn(server.now())
-    closed = (
-        _cut(server.broker, wanted) if kind == "client" else _close(list(server.broker.topics.values()), kind, wanted)
-    )
-    _end_turn(server)
+    with turn(server) as broker:
+        closed = _cut(broker, wanted) if kind == "client" else _close(list(broker.topics.values()), kind, wanted)
     if not closed and wanted != "":
         raise LocalError(f"there is no {kind} {wanted}")
     return closed
@@ -146,11 +151,6 @@ def _close(topics: list[Topic], kind: str, wanted: str | int) -> int:
     for one in found:
         one.disconnect()
     return len(found)
-
-
-def _end_turn(server: InterceptingServer) -> None:
-    server.broker.finish_turn()
-    server.flush()
 
 
 def describe(broker: Broker) -> list[str]:

@@ -191,11 +191,13 @@ class ScalableTopicService:
                 sessions.remove(_Session(client, session_id))
                 return
 
-    def _layout(self, name: str) -> Layout:
-        topic = self.topics.get(name)
-        if topic is not None:
-            return topic.layout
-        return layout_changes.of_classic_topic(self.classic_topics(name), self._broker.now)
+    def layout_message(self, name: str) -> pb.ScalableTopicDAG:
+        """Return the message of the layout that a session shows of the topic with this name."""
+        url, topic = self._broker.service_url, self.topics.get(name)
+        if topic is None:
+            layout = layout_changes.of_classic_topic(self.classic_topics(name), self._broker.now)
+            return dag_message(layout, url, "")
+        return dag_message(topic.layout, url, url if topic.controlled else "")
 
     def classic_topics(self, name: str) -> list[str]:
         """Return the partitions of the classic topic with the name of a scalable topic, or the topic itself."""
@@ -204,13 +206,9 @@ class ScalableTopicService:
         return [str(classic.with_partition(index)) for index in range(count)] or [str(classic)]
 
     def _send_layout(self, session: _Session, name: str) -> None:
-        topic = self.topics.get(name)
-        controller = self._broker.service_url if topic is not None and topic.controlled else ""
         session.client.send_command(
             pb.CommandScalableTopicUpdate(
-                session_id=session.id,
-                dag=dag_message(self._layout(name), self._broker.service_url, controller),
-                resolved_topic_name=name,
+                session_id=session.id, dag=self.layout_message(name), resolved_topic_name=name
             )
         )
 
