@@ -167,7 +167,8 @@ class Version:
 
     acks_out_of_range_fail = Behaviour(
         "The response to an ACK after the last entry, or to a cumulative ACK before the mark-delete position, has an "
-        "error. The pending acks of all entries in the ACK remain (`ack.beyond_the_end`, `ack.cumulative_backwards`).",
+        "error. The pending acks of whole entries in the ACK remain (`ack.beyond_the_end`, "
+        "`ack.cumulative_backwards`).",
         (False, True),
     )
     partial_acks_unblock = Behaviour(

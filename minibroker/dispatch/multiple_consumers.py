@@ -129,10 +129,14 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.broker.schedule(self)
 
     def entry_acknowledged(self, offset: int) -> None:
-        """Remove an acknowledged entry."""
+        """Remove the redelivery count of an entry in an ACK. The entry still waits if the ACK had no effect on it."""
         replay = self.replay
-        if replay.counts or replay.waiting:
+        if not replay.counts and not replay.waiting:
+            return
+        if self.cursor.is_deleted(offset):
             replay.forget(offset)
+        else:
+            replay.counts.pop(offset, None)
 
     def decrease_unacked(self, messages: int) -> None:
         """Decrease the number of unacknowledged messages. Reading resumes below half of the limit."""

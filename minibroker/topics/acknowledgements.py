@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.topics.dispatcher import PersistentDispatcher
 from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle, Place
 
 if TYPE_CHECKING:
@@ -40,15 +41,19 @@ __all__ = [
 ]
 
 
-def acknowledge_messages(subscription: Subscription, consumer: Consumer, offset: int, bits: int) -> bool:
-    """Store the remaining bits of a batch. Return True if none remain and the entry is therefore acknowledged."""
+def acknowledge_messages(consumer: Consumer, offset: int, bits: int, *, store: bool) -> bool:
+    """Store the remaining bits of a batch. Return True if none remain and the entry is therefore acknowledged.
+
+    If ``store`` is False, only the pending ack changes.
+    """
+    subscription = consumer.subscription
     cursor = subscription.cursor
     assert cursor is not None
     if cursor.is_deleted(offset):
         return False
     before = cursor.ack_sets.get(offset)
     after = bits if before is None else before & bits
-    if after:
+    if after and store:
         cursor.put_ack_set(offset, after)
     if subscription.individual:
         _update_pending_ack(subscription, consumer, offset, before, bits)
@@ -94,17 +99,36 @@ _LEDGER_EXCEPTION: Final = "org.apache.bookkeeper.mledger.ManagedLedgerException
 _MARKED_POSITION: Final = "org.apache.bookkeeper.mledger.impl.ManagedCursorImpl$MarkDeletingMarkedPosition: "
 
 
-def check_positions(subscription: Subscription, positions: Sequence[Position], last: Place) -> None:
+def check_positions(consumer: Consumer, positions: Sequence[Position], last: Place) -> None:
     """Raise Refused (UnknownError) if a position is after the last entry, whose position is ``last``.
 
     The entries before this position are acknowledged, but their pending acks remain: the real broker removes them when
-    the whole ACK has succeeded.
+    the whole ACK has succeeded. Without this success, it removes the redelivery counts of all entries, and, if
+    transactions are enabled, the pending acks of batches of which no message is left.
     """
-    assert subscription.topic.ledger is not None
+    subscription = consumer.subscription
     good = list(takewhile(lambda one: one[:2] <= last, positions))
     if len(good) < len(positions):
+        for ledger_id, entry_id, bits in positions:
+            _forget_refused(consumer, (ledger_id, entry_id), bits)
         subscription.acknowledge_places({(one[0], one[1]): one[2] for one in good})
         raise Refused(pb.UnknownError, f"{_LEDGER_EXCEPTION}Invalid mark deleted position")
+
+
+def _forget_refused(consumer: Consumer, place: Place, bits: int | None) -> None:
+    """Remove what the real broker removes although an ACK fails."""
+    subscription = consumer.subscription
+    assert subscription.cursor is not None
+    assert subscription.topic.ledger is not None
+    offset, dispatcher = subscription.topic.ledger.offset_of(*place), subscription.dispatcher
+    if offset is None or not subscription.individual or subscription.cursor.is_deleted(offset):
+        return
+    assert isinstance(dispatcher, PersistentDispatcher)
+    if bits is not None and subscription.topic.transactions_enabled and _record(subscription, offset, bits):
+        owner = subscription.owner_of(consumer, offset)
+        if owner is not None:
+            subscription.remove_pending_ack(owner, offset)
+    dispatcher.entry_acknowledged(offset)
 
 
 def check_cumulative_position(consumer: Consumer, position: Position, offset: int | None) -> None:

@@ -108,7 +108,7 @@ class PersistentDispatcher(Dispatcher):
         """Record that a consumer's pending ack was removed."""
 
     def entry_acknowledged(self, offset: int) -> None:
-        """Remove an acknowledged entry."""
+        """Record that an ACK contained an entry, which is acknowledged unless the ACK had no effect on it."""
 
     def decrease_unacked(self, messages: int) -> None:
         """Decrease the number of unacknowledged messages of the subscription."""

@@ -247,7 +247,7 @@ class Subscription:
     def acknowledge(self, consumer: Consumer, positions: Sequence[Position]) -> None:
         """Acknowledge individual entries, or individual messages in a batch.
 
-        From the first position after the last entry on, only the pending acks of whole entries are removed. Raises
+        From the first position after the last entry on, only the pending acks and the redelivery counts change. Raises
         Refused (UnknownError) for such a position, if the version reports it.
         """
         cursor, ledger = self.cursor, self.topic.ledger
@@ -256,15 +256,13 @@ class Subscription:
             return
         last, in_range = ledger.position(ledger.next - 1), True
         if self.topic.broker.version.acks_out_of_range_fail:
-            acknowledgements.check_positions(self, positions, last)
+            acknowledgements.check_positions(consumer, positions, last)
         for ledger_id, entry_id, bits in positions:
             offset = ledger.offset_of(ledger_id, entry_id)
             if offset is None:
                 in_range = in_range and (ledger_id, entry_id) <= last
                 continue
-            if bits is not None and not (
-                in_range and acknowledgements.acknowledge_messages(self, consumer, offset, bits)
-            ):
+            if bits is not None and not acknowledgements.acknowledge_messages(consumer, offset, bits, store=in_range):
                 continue
             if in_range and cursor.delete(offset):
                 consumer.messages_acked += 1

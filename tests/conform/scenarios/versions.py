@@ -91,6 +91,52 @@ def parts_of_batches_before_a_position_after_the_end(s):
     c.redeliver()
 
 
+def parts_of_batches_after_a_position_after_the_end(s):
+    """The same if the acknowledged messages follow the position."""
+    t, _p, c, ids = _stage(s, "Shared", batch=3)
+    c.ack(_after(ids[3], 1), _part(ids[0], 0b110, 3), _part(ids[1], 0, 3))
+    s.admin("GET", s.path(t, STATS), show=UNACKED)
+    c.ack(_part(ids[0], 0b100, 3))
+    s.admin("GET", s.path(t, STATS), show=UNACKED)
+    c.redeliver()
+
+
+def _waiting_entry(s, kind):
+    t = s.topic()
+    p, c = s.connect("p", "c")
+    p.producer(t)
+    c.subscribe(t, type=kind)
+    ids = p.send("m0", "m1", "m2")
+    c.flow(2)
+    c.redeliver(ids[0])
+    c.ack(_after(ids[2], 1), ids[0])
+    c.flow(10)
+
+
+def waiting_entry_after_a_position_after_the_end_shared(s):
+    """The redelivery of an entry that waits for permits, after an ACK without effect."""
+    _waiting_entry(s, "Shared")
+
+
+def waiting_entry_after_a_position_after_the_end_key_shared(s):
+    """The same on Key_Shared."""
+    _waiting_entry(s, "Key_Shared")
+
+
+def entry_without_pending_ack(s):
+    """An entry without pending ack, after its consumer has left and after all consumers have left."""
+    t, _p, c, ids = _stage(s, "Shared")
+    d = s.connect("d")
+    d.subscribe(t, type="Shared")
+    d.flow(100)
+    c.ack(_after(ids[3], 1), ids[1])
+    c.CLOSE_CONSUMER(consumer_id=1)
+    d.CLOSE_CONSUMER(consumer_id=1)
+    e = s.connect("e")
+    e.subscribe(t, type="Shared")
+    e.flow(100)
+
+
 def two_due_messages_before_an_ordinary_one(s):
     """Messages with a delivery time that has passed are read together with an ordinary one."""
     t = s.topic()
