@@ -47,11 +47,11 @@ def require_produce(connection: Connection, name: TopicName, initial_subscriptio
         raise _refuse("Client is not authorized to Produce")
 
 
-def require_consume(connection: Connection, name: TopicName, subscription: str) -> None:
-    """Raise Refused if the client may not use a subscription."""
+def require_consume(connection: Connection, name: TopicName, subscription: str, operation: str = "subscribe") -> None:
+    """Raise Refused if the client may not use a subscription. ``operation`` is its name in the error."""
     authorization = connection.broker.authorization
     if authorization is not None and not authorization.may_consume(_roles(connection), name, subscription):
-        raise _refuse("Client is not authorized to subscribe")
+        raise _refuse(f"Client is not authorized to {operation}")
 
 
 def require_list(connection: Connection, namespace: str, text: str) -> None:

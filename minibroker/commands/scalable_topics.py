@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pcli.codec.errors import RemoteError
+from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.commands.permission_checks import require_consume, require_list, require_lookup
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import check_namespace
 
@@ -17,9 +19,19 @@ __all__ = ["HANDLERS"]
 
 
 def _look_up(connection: Connection, command: pb.CommandScalableTopicLookup, frame: Frame) -> None:
-    connection.broker.scalable_topics.look_up(
-        connection, command.session_id, command.topic, create=command.create_if_missing
-    )
+    name = _name(command.topic)
+    if name is not None:
+        require_lookup(connection, name, "ScalableTopicLookup")
+    topics = connection.broker.scalable_topics
+    topics.look_up(connection, command.session_id, command.topic, create=command.create_if_missing)
+
+
+def _name(text: str) -> TopicName | None:
+    """Return a topic name, or None if it is invalid."""
+    try:
+        return TopicName.parse(text)
+    except LocalError:
+        return None
 
 
 def _close(connection: Connection, command: pb.CommandScalableTopicClose, frame: Frame) -> None:
@@ -27,6 +39,9 @@ def _close(connection: Connection, command: pb.CommandScalableTopicClose, frame:
 
 
 def _subscribe(connection: Connection, command: pb.CommandScalableTopicSubscribe, frame: Frame) -> None:
+    name = _name(command.topic)
+    if name is not None:
+        require_consume(connection, name, command.subscription, "ScalableTopicSubscribe")
     connection.broker.scalable_topics.register(connection, command)
 
 
@@ -36,6 +51,7 @@ def _unsubscribe(connection: Connection, command: pb.CommandScalableTopicUnsubsc
 
 
 def _watch(connection: Connection, command: pb.CommandWatchScalableTopics, frame: Frame) -> None:
+    require_list(connection, command.namespace, "Client is not authorized to WatchScalableTopics")
     watchers = connection.broker.scalable_topics.watchers
     try:
         namespace = check_namespace(command.namespace)

@@ -50,8 +50,6 @@ class ScalableTopic:
     properties: dict[str, str] = field(default_factory=dict)
     policy: dict[str, Any] | None = None
     """The topic's values of the policy of automatic changes; None if there are none."""
-    permissions: dict[str, list[str]] = field(default_factory=dict)
-    """Actions by role."""
     subscription_types: dict[str, str] = field(default_factory=dict)
     """The subscriptions that REST created: STREAM or QUEUE by name."""
     coordinators: dict[str, SubscriptionCoordinator] = field(default_factory=dict)

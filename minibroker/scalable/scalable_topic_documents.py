@@ -20,7 +20,7 @@ __all__ = ["TOPICS", "ScalableTopicDocuments"]
 
 TOPICS: Final = "/topics/"
 """The start of the paths of all documents."""
-_FIELDS: Final = ("properties", "policy", "permissions", "subscription_types")
+_FIELDS: Final = ("properties", "policy", "subscription_types")
 
 
 class ScalableTopicDocuments:

@@ -117,6 +117,8 @@ class ScalableTopicService:
         self._broker.schemas.forget(TopicName.parse(name).schema_id)
         del self.topics[name]
         self.changed(topic)
+        self._broker.policies.topic_permissions.pop(name, None)
+        self._broker.policies.on_change(name)
         self._broker.topic_registry.taken.discard(_classic(name))
         self.watchers.changed(name, topic.properties, deleted=True)
 

@@ -3,7 +3,8 @@
 Rules of this file
 1. Superusers and the administrators of a tenant may do everything on the tenant's topics.
 2. Any other role needs the action ``produce`` or ``consume`` on the namespace or on the topic. A permission of a
-   partitioned topic applies to its partitions. Either action permits a lookup.
+   partitioned topic applies to its partitions, and one of a scalable topic to its segments. Either action permits a
+   lookup.
 3. A subscription can be restricted to roles, and with the mode Prefix its name must begin with the role.
 4. If a proxy forwards the principal of its client, both roles need the permission.
 5. Requests over HTTP are operations. `_LOOKUPS`, `_CONSUMPTIONS` and the following tables list the operations that a
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.scalable import scalable_topic
 from pcli.minibroker.errors import Refused
 
 if TYPE_CHECKING:
@@ -147,9 +149,8 @@ class AuthorizationService:
         namespace = self._policies.namespace_of(name)
         if namespace is None:
             return False
-        tables = [namespace.permissions, self._policies.topic_permissions.get(str(name), {})]
-        if name.partition >= 0:
-            tables.append(self._policies.topic_permissions.get(str(name.base), {}))
+        of_topics, names = self._policies.topic_permissions, (str(name), str(name.base), scalable_topic(str(name)))
+        tables = [namespace.permissions, *(of_topics.get(one, {}) for one in names)]
         return any(action in self._actions(table, role) for table in tables)
 
     def _actions(self, permissions: Mapping[str, list[str | None]], role: str) -> set[str | None]:

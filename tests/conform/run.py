@@ -80,7 +80,7 @@ SUITES = (
         folder="compactor",
     ),
     Suite("forced", ("forceDeleteTenantAllowed=true", "forceDeleteNamespaceAllowed=true"), folder="forced"),
-    Suite("scalable", folder="scalable", faster=3, scalable=True),
+    Suite("scalable", folder="scalable", faster=2, scalable=True),
     Suite(
         "scalable-fast",
         (
@@ -92,7 +92,7 @@ SUITES = (
             "transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds=2",
         ),
         folder="scalable-fast",
-        faster=4,
+        faster=2,
         scalable=True,
     ),
 )
@@ -238,7 +238,7 @@ def main() -> int:
     parser.add_argument("tool", nargs="?", type=Path, default=SHARED)
     parser.add_argument("--pulsar", choices=NAMES, help="only this version")
     parser.add_argument("--suite", choices=[*(suite.name for suite in SUITES), "restart"], help="only this suite")
-    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--record", type=Path, metavar="START", help="record from a real broker of --pulsar")
     arguments = parser.parse_args()
     if arguments.record and not arguments.pulsar:

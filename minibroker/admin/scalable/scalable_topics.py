@@ -240,25 +240,31 @@ def _remove_policy(call: Call) -> None:
 def _permissions(call: Call) -> Any:
     found: dict[str, list[str | None]] = {}
     namespace = call.broker.policies.namespaces.get(call.namespace_name)
-    for table in (_topic(call).permissions, {} if namespace is None else namespace.permissions):
+    of_topic = call.broker.policies.topic_permissions.get(_topic(call).name, {})
+    for table in (of_topic, {} if namespace is None else namespace.permissions):
         for role, actions in table.items():
             found[role] = list(dict.fromkeys([*found.get(role, ()), *actions]))
     return found
 
 
 def _grant(call: Call) -> None:
-    topic, role = _topic(call), call.path_text("role")
-    if call.body is None:
-        topic.permissions.pop(role, None)
-    else:
-        topic.permissions[role] = call.body
-    _service(call).changed(topic)
+    _set_permission(call, call.body)
 
 
 def _revoke(call: Call) -> None:
-    topic = _topic(call)
-    topic.permissions.pop(call.path_text("role"), None)
-    _service(call).changed(topic)
+    _set_permission(call, None)
+
+
+def _set_permission(call: Call, actions: list[str | None] | None) -> None:
+    """Set the actions of the role in the path, or remove them, and check the connected clients."""
+    name, policies = _topic(call).name, call.broker.policies
+    permissions = policies.topic_permissions.setdefault(name, {})
+    if actions is None:
+        permissions.pop(call.path_text("role"), None)
+    else:
+        permissions[call.path_text("role")] = actions
+    policies.on_change(name)
+    policies.on_change(call.namespace_name)
 
 
 def _endpoint(method: str, path: str, function: Callable[[Call], Any], text: str, **more: Any) -> Endpoint:

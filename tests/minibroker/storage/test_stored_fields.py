@@ -83,7 +83,7 @@ FIELDS: dict[type, tuple[str, str]] = {
         "lookups on_load_failure segment_exists taken topics _broker _changed _make_dispatcher _served _unloaded",
     ),
     ScalableTopic: (
-        "name layout properties policy permissions subscription_types coordinators",
+        "name layout properties policy subscription_types coordinators",
         "controlled timers last last_by_kind loads cold_since",
     ),
 }
