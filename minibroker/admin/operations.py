@@ -1,4 +1,4 @@
-"""The operation that each request performs (TopicOperation, NamespaceOperation, PolicyName and others of 4.2.4).
+"""The operation of each request (TopicOperation, NamespaceOperation, PolicyName and others of 4.2.4 and 5.0.1).
 
 The operation selects the permission that the request requires, and the error without it (`permissions.py`). A request
 that is not listed requires a superuser.
@@ -34,6 +34,9 @@ _STARTS: Final = {
     "namespaces": "/admin/v2/namespaces",
     "non-persistent": "/admin/v2/non-persistent",
     "packages": "/admin/v3/packages/{kind}/{tenant}/{namespace}",
+    "scalable": "/admin/v2/scalable/{tenant}/{namespace}/{topic}",
+    "scalable-lookup": "/lookup/v2/topic/{scalable_domain}/{tenant}/{namespace}/{topic}",
+    "scalables": "/admin/v2/scalable/{tenant}/{namespace}",
     "schema": "/admin/v2/schemas/{tenant}/{namespace}/{topic}",
     "subscription": f"{_TOPIC}/subscription/{{subscription}}",
     "tenant": "/admin/v2/namespaces/{tenant}",
@@ -73,18 +76,26 @@ topic UNSUBSCRIBE: DELETE subscription
 namespace CLEAR_BACKLOG: POST namespace/clearBacklog, POST namespace/clearBacklog/{subscription},
     POST bundle/clearBacklog, POST bundle/clearBacklog/{subscription},
     POST bundle/clearSubscriptionBacklog/{subscription}
-namespace CREATE_TOPIC: PUT topic
+namespace CREATE_TOPIC: PUT topic, PUT scalable
 namespace DELETE_BUNDLE: DELETE bundle
-namespace DELETE_TOPIC: DELETE topic, DELETE topic/partitions
-namespace GET_BUNDLE: GET lookup/bundle, GET namespace/bundles, GET non-persistent/{tenant}/{namespace}/{bundle}
+namespace DELETE_TOPIC: DELETE topic, DELETE topic/partitions, DELETE scalable
+namespace GET_BUNDLE: GET lookup/bundle, GET scalable-lookup/bundle, GET namespace/bundles,
+    GET non-persistent/{tenant}/{namespace}/{bundle}
 namespace GET_PERMISSION: GET namespace/permissions, GET namespace/permissions/subscription
-namespace GET_TOPICS: GET namespace/topics, GET topics, GET topics/partitioned
+namespace GET_TOPICS: GET namespace/topics, GET topics, GET topics/partitioned, GET scalables
 namespace GRANT_PERMISSION: POST namespace/permissions/{role}, POST namespace/permissions/subscription/{subscription}
 namespace PACKAGES: GET packages, GET packages/{package}, GET packages/{package}/{version},
     POST packages/{package}/{version}, DELETE packages/{package}/{version}, GET packages/{package}/{version}/metadata,
     PUT packages/{package}/{version}/metadata
 namespace REVOKE_PERMISSION: DELETE namespace/permissions/{role}, DELETE namespace/permissions/{subscription}/{role}
 namespace UNSUBSCRIBE: POST namespace/unsubscribe/{subscription}, POST bundle/unsubscribe/{subscription}
+scalable GET_METADATA: GET scalable
+scalable GET_STATS: GET scalable/stats, GET scalable/segments/{segment}/stats
+scalable RESET_CURSOR: POST scalable/subscriptions/{subscription}/seek
+scalable SKIP: POST scalable/subscriptions/{subscription}/skip-all
+scalable SUBSCRIBE: PUT scalable/subscriptions/{subscription}
+scalable UNSUBSCRIBE: DELETE scalable/subscriptions/{subscription}
+topic MIGRATE_TO_SCALABLE: POST scalable/migrate
 tenant CREATE_NAMESPACE: PUT namespace
 tenant DELETE_NAMESPACE: DELETE namespace
 tenant LIST_NAMESPACES: GET tenant
@@ -116,14 +127,15 @@ broker LIST_OWNED_NAMESPACES: GET brokers/{cluster}/{broker}/ownedNamespaces
 broker LIST_RUNTIME_CONFIGURATIONS: GET brokers/configuration/runtime
 broker SHUTDOWN: POST brokers/shutdown
 broker UPDATE_DYNAMIC_CONFIGURATION: POST brokers/configuration/{name}/{value}
-lookup LOOKUP: GET lookup
+lookup LOOKUP: GET lookup, GET scalable-lookup
 coordinators LOOKUP: GET transactions/coordinatorStats, GET transactions/slowTransactions/{timeout}
 index PEEK_MESSAGES: GET topic/getMessageIdByIndex
 admin: GET namespace/properties, PUT namespace/properties, DELETE namespace/properties, GET namespace/property/{key},
     PUT namespace/property/{key}/{value}, DELETE namespace/property/{key}, POST namespaces/grantPermissionsOnTopics,
     POST namespaces/revokePermissionsOnTopics, GET topic/maxMessageSize, POST topic/maxMessageSize,
     DELETE topic/maxMessageSize, GET topic/permissions, POST topic/permissions/{role}, DELETE topic/permissions/{role},
-    POST schema/compatibility, DELETE schema/schema
+    POST schema/compatibility, DELETE schema/schema, GET scalable/permissions, POST scalable/permissions/{role},
+    DELETE scalable/permissions/{role}
 superuser: POST namespace/delayedDelivery, DELETE namespace/delayedDelivery
 public: GET clusters, GET brokers/ready, GET brokers/version, PUT topic/properties, GET namespace/scanOffloadedLedgers,
     GET namespaces/{cluster}/antiAffinity/{namespace}, GET transactions/coordinators,
@@ -178,6 +190,7 @@ REPLICATION: replication
 REPLICATION_RATE: replicatorDispatchRate
 RESOURCEGROUP: resourcegroup, resourcegroup/{resourcegroup}
 RETENTION: retention
+SCALABLE_TOPIC_AUTO_SCALE: scalableTopicAutoScalePolicy
 SCHEMA_COMPATIBILITY_STRATEGY: isAllowAutoUpdateSchema, schemaAutoUpdateCompatibilityStrategy,
     schemaCompatibilityStrategy, schemaValidationEnforced
 SHADOW_TOPIC: shadowTopics
@@ -230,6 +243,17 @@ _BY_REQUEST: Final = {
     **dict(_requests(_OPERATIONS)),
     f"DELETE {_TOPIC}/truncate": (Operation("topic", "LOOKUP"), Operation("admin")),
 }
+_SCALABLE_POLICIES: Final = {
+    f"{method} {_STARTS['scalable']}/{end}": (Operation("scalable policy", operation, policy),)
+    for method, operation, policy, end in (
+        ("GET", "READ", "SCALABLE_TOPIC_AUTO_SCALE", "autoScalePolicy"),
+        ("POST", "WRITE", "SCALABLE_TOPIC_AUTO_SCALE", "autoScalePolicy"),
+        ("DELETE", "WRITE", "SCALABLE_TOPIC_AUTO_SCALE", "autoScalePolicy"),
+        ("POST", "WRITE", "PARTITION", "split/{segment}"),
+        ("POST", "WRITE", "PARTITION", "merge/{segment}/{other}"),
+        ("POST", "WRITE", "PARTITION", "rebucket/{segment}"),
+    )
+}
 _NON_PERSISTENT: Final = dict(_requests(_ON_NON_PERSISTENT))
 
 
@@ -241,5 +265,5 @@ def operations(method: str, path: str, domain: str) -> tuple[Operation, ...]:
     if path.startswith(_UNAVAILABLE):
         return (Operation("public"),)
     request = f"{method} {path}"
-    found = _NON_PERSISTENT.get(request) if domain == "non-persistent" else None
+    found = _NON_PERSISTENT.get(request) if domain == "non-persistent" else _SCALABLE_POLICIES.get(request)
     return found or _BY_REQUEST.get(request, (Operation("superuser"),))

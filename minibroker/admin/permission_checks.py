@@ -69,6 +69,13 @@ class _Check(NamedTuple):
         original = self.roles[0] if len(self.roles) > 1 else "null"
         return f"originalPrincipal [{original}] and clientAppId [{self.roles[-1]}]"
 
+    @property
+    def topic(self) -> TopicName:
+        """The topic in the path, which is scalable for some levels of operations."""
+        if not self.operation.level.startswith("scalable"):
+            return self.call.topic_name
+        return TopicName("topic", *self.call.namespace_name.split("/"), self.call.path_text("topic"))
+
     def is_administrator(self, tenant: str) -> bool:
         """Return whether all roles are administrators of a tenant."""
         return all(self.authorization.is_administrator(role, tenant) for role in self.roles)
@@ -152,7 +159,7 @@ def _namespace_policy(check: _Check) -> None:
 
 def _topic(check: _Check) -> None:
     subscription = check.call.path_text("subscription") if "subscription" in check.call.path else ""
-    _topic_operation(check, check.call.topic_name, check.tenant, subscription)
+    _topic_operation(check, check.topic, check.tenant, subscription)
 
 
 def _coordinators(check: _Check) -> None:
@@ -188,7 +195,7 @@ def _lookup(check: _Check) -> None:
 
 def _topic_policy(check: _Check) -> None:
     if not check.is_administrator(check.tenant):
-        place = f"topic [{check.call.topic_name}] on policy [{check.operation.policy}]"
+        place = f"topic [{check.topic}] on policy [{check.operation.policy}]"
         raise check.refuse(403, "validateTopicPolicyOperation", place)
 
 
@@ -205,6 +212,8 @@ _CHECKS: Final[Mapping[str, Callable[[_Check], None]]] = {
     "namespace policy": _namespace_policy,
     "topic": _topic,
     "topic policy": _topic_policy,
+    "scalable": _topic,
+    "scalable policy": _topic_policy,
     "lookup": _lookup,
     "index": _index,
     "coordinators": _coordinators,

@@ -125,7 +125,7 @@ class AuthorizationService:
         """Return whether a role may perform an operation (TopicOperation) on a topic. Raises Refused."""
         if operation in _LOOKUPS:
             return self.may_look_up((role,), name)
-        if operation == "PRODUCE":
+        if operation in ("PRODUCE", "MIGRATE_TO_SCALABLE"):
             return self.may_produce((role,), name)
         if operation in _CONSUMPTIONS:
             return self.may_consume((role,), name, subscription)
