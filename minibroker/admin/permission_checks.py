@@ -74,7 +74,8 @@ class _Check(NamedTuple):
         """The topic in the path, which is scalable for some levels of operations."""
         if not self.operation.level.startswith("scalable"):
             return self.call.topic_name
-        return TopicName("topic", *self.call.namespace_name.split("/"), self.call.path_text("topic"))
+        tenant, namespace = self.call.namespace_name.split("/")
+        return TopicName("topic", tenant, namespace, self.call.path_text("topic"))
 
     def is_administrator(self, tenant: str) -> bool:
         """Return whether all roles are administrators of a tenant."""
