@@ -12,6 +12,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, overload
 
 from pcli.codec.errors import LocalError
@@ -157,13 +158,26 @@ class Version:
     def __init__(self, column: int) -> None:
         self.column = column
         self.name = NAMES[column]
-        cells = {row[0]: row[1 + column] for row in _rows()}
-        self.missing = frozenset(name for name, cell in cells.items() if cell == "-")
+
+    @cached_property
+    def _cells(self) -> dict[str, str]:
+        """The version's column of the table. It is read on first use: the CLI needs only the names of the versions."""
+        return {row[0]: row[1 + self.column] for row in _rows()}
+
+    @cached_property
+    def missing(self) -> frozenset[str]:
         """The settings of other versions that this one does not have."""
-        self.dynamic = frozenset(name for name, cell in cells.items() if cell.endswith("*"))
+        return frozenset(name for name, cell in self._cells.items() if cell == "-")
+
+    @cached_property
+    def dynamic(self) -> frozenset[str]:
         """The settings of the table that can be changed at runtime."""
-        self.defaults = {name: _default(cell) for name, cell in cells.items() if name not in self.missing}
+        return frozenset(name for name, cell in self._cells.items() if cell.endswith("*"))
+
+    @cached_property
+    def defaults(self) -> dict[str, str]:
         """The defaults of the settings of the table."""
+        return {name: _default(cell) for name, cell in self._cells.items() if name not in self.missing}
 
     acks_out_of_range_fail = Behaviour(
         "The response to an ACK after the last entry, or to a cumulative ACK before the mark-delete position, has an "
