@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.scalable import SegmentName
 from pcli.codec.wire.topic_name import TopicName, split_partition
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError, unexpected
+from pcli.minibroker.admin.topics.topics import clients_text
 from pcli.minibroker.policies.java_types import STRING_LIST
 from pcli.minibroker.topic_names import invalid_segment_name
 
@@ -84,11 +85,8 @@ def _delete(call: Call, name: TopicName) -> None:
     if topic is None:
         return
     consumers, producers = len(topic.consumers), len(topic.producers)
-    count = consumers + producers
-    if count and not call.flag("force"):
-        clients = f"{count} client{'' if count == 1 else 's'}"
-        text = f"Including {consumers} consumers, {producers} producers, and 0 replicators."
-        raise unexpected(f"Topic has {clients} connected {text}", f"{_SERVICE}$TopicBusyException")
+    if (consumers or producers) and not call.flag("force"):
+        raise unexpected(clients_text(consumers, producers), f"{_SERVICE}$TopicBusyException")
     call.broker.delete_topic(name, force=True)
 
 

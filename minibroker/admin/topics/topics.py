@@ -35,6 +35,7 @@ __all__ = [
     "check_external",
     "check_shadow_topics",
     "check_unused",
+    "clients_text",
     "delete_policies_and_schemas",
     "delete_topic",
 ]
@@ -129,9 +130,15 @@ def check_unused(call: Call, names: list[TopicName]) -> None:
         count = consumers + producers
         if not call.topic_name.persistent:
             raise RestError(412, f"Topic has {count} connected producers/consumers")
-        clients = "client" if count == 1 else "clients"
-        text = f"Including {consumers} consumers, {producers} producers, and 0 replicators."
-        raise RestError(412, f"Topic has {count} {clients} connected {text}")
+        raise RestError(412, clients_text(consumers, producers))
+
+
+def clients_text(consumers: int, producers: int) -> str:
+    """Return why a topic with connected clients is not deleted."""
+    count = consumers + producers
+    clients = "client" if count == 1 else "clients"
+    text = f"Including {consumers} consumers, {producers} producers, and 0 replicators."
+    return f"Topic has {count} {clients} connected {text}"
 
 
 def delete_topic(broker: Broker, name: TopicName) -> None:
