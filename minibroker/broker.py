@@ -124,9 +124,7 @@ class Broker:
         self.watchers = TopicListWatchers()
         self.topic_registry = TopicRegistry(self, make_dispatcher)
         self.scalable_topics = ScalableTopicService(self)
-        self.transaction_buffers: TransactionBufferClient = TransactionBufferClientImpl(
-            self.topic_registry, scalable=settings.scalableTopicsEnabled
-        )
+        self.transaction_buffers: TransactionBufferClient = TransactionBufferClientImpl(self.topic_registry)
         self.transactions = TransactionMetadataStoreService(self, settings, self.transaction_buffers)
         self.scalable_transactions = ScalableTransactions(self, settings, self.transaction_buffers)
         if settings.transactionCoordinatorEnabled:

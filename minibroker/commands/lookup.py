@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 from pcli.codec.proto import pb
 from pcli.minibroker.commands.permission_checks import require_lookup
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import topic_name
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
@@ -35,7 +34,7 @@ def check_pending_lookups(connection: Connection) -> None:
 
 def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame) -> None:
     broker = connection.broker
-    name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
+    name = broker.topic_registry.topic_name(command.topic)
     if command.advertised_listener_name:
         raise Refused(pb.ServiceNotReady, f"the broker do not have {command.advertised_listener_name} listener")
     check_pending_lookups(connection)
@@ -74,10 +73,10 @@ def _is_loopback(url: str) -> bool:
 
 
 def _partitioned_metadata(connection: Connection, command: pb.CommandPartitionedTopicMetadata, frame: Frame) -> None:
-    name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
+    registry, create = connection.broker.topic_registry, command.metadata_auto_creation_enabled
+    name = registry.topic_name(command.topic)
     check_pending_lookups(connection)
     require_lookup(connection, name, "Get Partition Metadata")
-    registry, create = connection.broker.topic_registry, command.metadata_auto_creation_enabled
     namespace = registry.check_namespace(name)
     peer = connection.broker.policies.peer_of(namespace) if create or registry.exists(name) else None
     count = registry.find_or_create_partitions(name, create=create) if peer is None else 0

@@ -12,7 +12,6 @@ from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker.commands.permission_checks import require_produce
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import topic_name
 from pcli.minibroker.topics.producer import Producer
 from pcli.minibroker.topics.schema_checks import add_schema
 
@@ -26,7 +25,7 @@ __all__ = ["HANDLERS"]
 def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame) -> None:
     """Handle PRODUCER. Raises Refused; the response may be sent later, or in two parts."""
     broker = connection.broker
-    topic_of = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
+    topic_of = broker.topic_registry.topic_name(command.topic)
     require_produce(connection, topic_of, command.initial_subscription_name)
     name = command.producer_name if command.HasField("producer_name") else broker.next_producer_name()
     existing = connection.producers.get(command.producer_id)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import topic_name
 from pcli.minibroker.topics.schema_checks import add_schema
 
 if TYPE_CHECKING:
@@ -32,10 +31,8 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
         if len(command.schema_version) < _VERSION_BYTES:
             raise RemoteError(f"a schema version of {len(command.schema_version)} bytes")
         version = command.schema_version[:_VERSION_BYTES]
-    schemas, schema_id = (
-        connection.broker.schemas,
-        topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled).schema_id,
-    )
+    broker = connection.broker
+    schemas, schema_id = broker.schemas, broker.topic_registry.topic_name(command.topic).schema_id
     stored, deleted = schemas.get(schema_id, version), schemas.deletion(schema_id, version)
     if stored is not None:
         schema, found = stored.schema, stored.version
@@ -51,7 +48,7 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
 def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
     """Handle GET_OR_CREATE_SCHEMA. The schema is added like a producer's schema. The topic must exist."""
     try:
-        name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
+        name = connection.broker.topic_registry.topic_name(command.topic)
     except Refused as refusal:
         if connection.broker.version.refuses_schema_of_bad_name:
             raise

@@ -14,7 +14,7 @@ from pcli.codec.wire.message_id import signed
 from pcli.minibroker.commands.permission_checks import require_consume
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.cursor import ManagedCursor
-from pcli.minibroker.topic_names import check_subscription_name, is_system, topic_name
+from pcli.minibroker.topic_names import check_subscription_name, is_system
 from pcli.minibroker.topics.consumer import Consumer
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED
 from pcli.minibroker.topics.schema_checks import check_consumer_schema
@@ -33,7 +33,7 @@ _RESERVED: Final = "pulsar.dedup"
 def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame) -> None:
     """Handle SUBSCRIBE. Raises Refused."""
     broker, settings = connection.broker, connection.broker.settings
-    name = topic_name(command.topic, scalable=connection.broker.settings.scalableTopicsEnabled)
+    name = broker.topic_registry.topic_name(command.topic)
     require_consume(connection, name, command.subscription)
     size = sum(len(pair.key) + len(pair.value) for pair in command.metadata)
     if size > settings.maxConsumerMetadataSize:

@@ -30,6 +30,7 @@ from pcli.minibroker.topic_names import (
     is_system,
     namespace_of,
     pending_ack_topic,
+    topic_name,
     topic_of_path,
 )
 from pcli.minibroker.topics.shadow_replicators import shadow_source
@@ -83,6 +84,10 @@ class TopicRegistry:
         """Served bundles, each as namespace and range."""
         self.lookups = 0
         """Number of successful lookups."""
+
+    def topic_name(self, text: str) -> TopicName:
+        """Parse the topic name in a request. Raises Refused (InvalidTopicName)."""
+        return topic_name(text, scalable=self._broker.settings.scalableTopicsEnabled)
 
     # -- bundles -------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import topic_name
 from pcli.minibroker.topics import acknowledgements
 
 if TYPE_CHECKING:
@@ -20,10 +19,8 @@ __all__ = ["TransactionBufferClientImpl"]
 class TransactionBufferClientImpl:
     """The topics on which coordinators and clients end transactions."""
 
-    def __init__(self, registry: TopicRegistry, *, scalable: bool) -> None:
-        """``scalable`` permits names of segments."""
+    def __init__(self, registry: TopicRegistry) -> None:
         self._registry = registry
-        self._scalable = scalable
 
     def end_on_topic(self, topic: str, txn: TxnId, low_water_mark: int, *, commit: bool) -> None:
         """End a transaction on a topic. Nothing happens if the topic does not exist. Raises Refused."""
@@ -43,7 +40,7 @@ class TransactionBufferClientImpl:
     def _existing(self, topic: str) -> Topic | None:
         """Return a topic, or None if it does not exist. Raises Refused (UnknownError) if the name is invalid."""
         try:
-            name = topic_name(topic, scalable=self._scalable)
+            name = self._registry.topic_name(topic)
         except Refused as refused:
             raise Refused(pb.UnknownError, refused.text) from None
         if not self._registry.exists(name):
