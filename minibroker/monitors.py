@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from pcli.minibroker.scheduler import Interval
 from pcli.minibroker.topics.topic_compaction import is_system_cursor
 
 if TYPE_CHECKING:
@@ -58,13 +59,11 @@ class Monitors:
     def _start(self, interval_ms: int, check: Callable[[Topic], None]) -> None:
         """Run a check on every topic at an interval. An interval of 0 disables the check."""
 
-        def tick() -> None:
-            self._broker.call_later(interval_ms, tick)
+        def check_topics() -> None:
             for topic in list(self._topics()):
                 check(topic)
 
-        if interval_ms > 0:
-            self._broker.call_later(interval_ms, tick)
+        Interval(self._broker, interval_ms, check_topics)
 
     def check_gc(self, topic: Topic) -> None:
         """Delete a topic that is inactive for too long."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
 
-__all__ = ["HashedWheelTimer", "Runnable", "Scheduler"]
+__all__ = ["HashedWheelTimer", "Interval", "Runnable", "Scheduler"]
 
 
 class Runnable(Protocol):
@@ -32,6 +32,30 @@ class Scheduler(Protocol):
 
     def schedule(self, runnable: Runnable) -> None:
         """Call an object's `run` once at the end of this turn."""
+
+
+class Interval:
+    """Calls a function at an interval until it is cancelled. An interval of 0 or less never calls it."""
+
+    def __init__(self, scheduler: Scheduler, interval_ms: int, action: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._interval = interval_ms
+        self._action = action
+        self._timer: Timer | None = None
+        if interval_ms > 0:
+            self._start()
+
+    def _start(self) -> None:
+        self._timer = self._scheduler.call_later(self._interval, self._tick)
+
+    def _tick(self) -> None:
+        self._start()
+        self._action()
+
+    def cancel(self) -> None:
+        """Make no further calls."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class HashedWheelTimer:

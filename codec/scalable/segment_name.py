@@ -15,6 +15,7 @@ from pcli.codec.wire.topic_name import full_name
 __all__ = [
     "HASHES",
     "SegmentName",
+    "classic_namesake",
     "is_name_on_segment",
     "name_on_segment",
     "name_without_segment",
@@ -69,6 +70,11 @@ def scalable_topic(name: str) -> str:
 def scalable_namesake(classic: str) -> str:
     """Return the scalable topic with the name of a persistent topic; empty for the name of another topic."""
     return classic.replace("persistent://", "topic://", 1) if classic.startswith("persistent://") else ""
+
+
+def classic_namesake(scalable: str) -> str:
+    """Return the persistent topic with the name of a scalable topic (``topic://…``)."""
+    return scalable.replace("topic://", "persistent://", 1)
 
 
 def selected_topic(text: str) -> str:

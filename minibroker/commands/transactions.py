@@ -18,7 +18,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.commands.permission_checks import is_superuser, principal_of
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import topic_name
+from pcli.minibroker.transactions.metadata_store import not_owned
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
 from pcli.minibroker.transactions.txn_id import text_of, txn_of
 
@@ -81,12 +81,9 @@ def _is_scalable(connection: Connection, command: Any) -> bool:
 def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool:
     answer.txnid_most_bits = command.tc_id
     timeout = signed(command.txn_ttl_millis)
-    service, owner = connection.broker.transactions, principal_of(connection)
-    txn: TxnId | None
-    if _is_scalable(connection, command):
-        txn = connection.broker.scalable_transactions.new_transaction(signed(command.tc_id), timeout, owner)
-    else:
-        txn = service.new_transaction(signed(command.tc_id), timeout, owner)
+    broker = connection.broker
+    service = broker.scalable_transactions if _is_scalable(connection, command) else broker.transactions
+    txn = service.new_transaction(signed(command.tc_id), timeout, principal_of(connection))
     if txn is None:
         return False
     answer.txnid_least_bits = txn[1]
@@ -133,23 +130,29 @@ def _end(connection: Connection, command: pb.CommandEndTxn, answer: Any) -> bool
 
 
 def _owned(connection: Connection, command: Any) -> TxnId:
-    """Return the transaction of a command. Raises Refused if another role owns it (ServerCnx.verifyTxnOwnership)."""
-    txn, principal = txn_of(command), principal_of(connection)
-    if connection.principal is not None and not is_superuser(connection):
-        meta = connection.broker.transactions.store(txn[0]).meta(txn)
-        if meta.owner != principal:
-            text = f"Client ({principal}) is neither the owner of the transaction {text_of(txn)} nor a super user"
-            raise Refused(pb.TransactionNotFound, text)
+    """Return the transaction of a command. Raises Refused if another role owns it."""
+    txn = txn_of(command)
+    if _needs_ownership(connection):
+        _check_owner(connection, connection.broker.transactions.store(txn[0]).meta(txn))
     return txn
 
 
 def _owned_scalable(connection: Connection, command: Any) -> TxnMeta:
     """Return the transaction of a command. Raises Refused if it is unknown or another role owns it."""
-    service, principal = connection.broker.scalable_transactions, principal_of(connection)
-    meta = service.meta(txn_of(command), principal)
-    if connection.principal is not None and not is_superuser(connection) and meta.owner != principal:
-        raise service.not_owned(meta.id, principal)
+    meta = connection.broker.scalable_transactions.meta(txn_of(command), principal_of(connection))
+    if _needs_ownership(connection):
+        _check_owner(connection, meta)
     return meta
+
+
+def _needs_ownership(connection: Connection) -> bool:
+    """Return whether a client may change only its own transactions (ServerCnx.verifyTxnOwnership)."""
+    return connection.principal is not None and not is_superuser(connection)
+
+
+def _check_owner(connection: Connection, meta: TxnMeta) -> None:
+    if meta.owner != principal_of(connection):
+        raise not_owned(meta.id, principal_of(connection))
 
 
 def _require_superuser(connection: Connection, txn: TxnId) -> None:
@@ -193,7 +196,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
 
 def _check_loadable(broker: PulsarService, text: str) -> None:
     """Raise Refused (ServiceNotReady) if a topic exists, but is not loaded and its bundle is not served."""
-    name = topic_name(text, scalable=broker.settings.scalableTopicsEnabled)
+    name = broker.topic_registry.topic_name(text)
     if str(name) not in broker.topics and broker.topic_registry.exists(name):
         broker.check_owned(name)
 

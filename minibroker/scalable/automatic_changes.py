@@ -17,8 +17,9 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -28,6 +29,7 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.auto_scale_policy import AUTO_SCALE_POLICY, AutoScalePolicy, effective_policy
 from pcli.minibroker.scalable.layout_changes import buckets
 from pcli.minibroker.scalable.scalable_topic import ScalableTopic, SegmentLoad
+from pcli.minibroker.scheduler import Interval
 from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
@@ -71,23 +73,7 @@ class AutomaticChanges:
         self._service = service
         self._broker = broker
         if broker.settings.scalableTopicsEnabled:
-            self._every(None, broker.settings.scalableTopicLoadReportIntervalSeconds * 1000, self._report_loads)
-
-    def _every(self, topic: ScalableTopic | None, interval_ms: int, action: Callable[[], None]) -> None:
-        """Call a function at an interval; for a topic, while its controller is elected."""
-
-        def tick() -> None:
-            if topic is None or topic.controlled:
-                start()
-                action()
-
-        def start() -> None:
-            timer = self._broker.call_later(interval_ms, tick)
-            if topic is not None:
-                topic.timers = [one for one in topic.timers if one.active] + [timer]
-
-        if interval_ms > 0:
-            start()
+            Interval(broker, broker.settings.scalableTopicLoadReportIntervalSeconds * 1000, self._report_loads)
 
     def policy(self, topic: ScalableTopic) -> AutoScalePolicy:
         """Return the effective policy of a topic."""
@@ -98,8 +84,10 @@ class AutomaticChanges:
     def controller_elected(self, topic: ScalableTopic) -> None:
         """Start the ticks of a topic."""
         interval = self._broker.settings.scalableTopicAutoScaleIntervalSeconds * 1000
-        self._every(topic, interval, lambda: self._tick(topic))
-        self._every(topic, _PRUNE_INTERVAL_MS, lambda: self._prune(topic))
+        topic.ticks = [
+            Interval(self._broker, interval, partial(self._tick, topic)),
+            Interval(self._broker, _PRUNE_INTERVAL_MS, partial(self._prune, topic)),
+        ]
 
     def _cooled_down(self, topic: ScalableTopic, kind: str, seconds: int) -> bool:
         last = topic.last_by_kind.get(kind)
@@ -119,7 +107,7 @@ class AutomaticChanges:
             for one in topic.layout.active
             if one.start < one.end
             and (load := topic.loads.get(one.id)) is not None
-            and any(rate > limit for rate, limit in zip(load[:4], limits, strict=True))
+            and any(rate > limit for rate, limit in zip(load.rates, limits, strict=True))
         ]
         room = len(topic.layout.active) < policy.maxSegments
         if not (found and room and self._cooled_down(topic, "split", policy.splitCooldownSeconds)):
@@ -200,12 +188,12 @@ class AutomaticChanges:
         )
         threshold = self._broker.settings.scalableTopicLoadReportRateChangeThreshold
         if former is not None and not any(
-            abs(new - old) > threshold * old for new, old in zip(load[:4], former[:4], strict=True)
+            abs(new - old) > threshold * old for new, old in zip(load.rates, former.rates, strict=True)
         ):
             return False
         topic.loads[segment.id] = load
         limits = self.policy(topic).merge_limits
-        if all(rate < limit for rate, limit in zip(load[:4], limits, strict=True)):
+        if all(rate < limit for rate, limit in zip(load.rates, limits, strict=True)):
             topic.cold_since.setdefault(segment.id, self._broker.now)
         else:
             topic.cold_since.pop(segment.id, None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.scalable.segment_name import classic_namesake
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.scalable import layout_changes
@@ -36,7 +37,7 @@ def migrate(service: ScalableTopicService, broker: ScalableBroker, name: str, *,
     """
     if name in service.topics:
         raise Refused(pb.NotAllowedError, f"Topic is already scalable: {name}")
-    classic, registry = TopicName.parse(name.replace("topic://", "persistent://", 1)), broker.topic_registry
+    classic, registry = TopicName.parse(classic_namesake(name)), broker.topic_registry
     if not registry.exists(classic):
         raise Refused(pb.TopicNotFound, f"Topic does not exist: {classic}")
     names = service.classic_topics(name)

@@ -9,8 +9,8 @@ from pcli.codec.proto import pb
 from pcli.codec.scalable import Layout, Segment
 
 if TYPE_CHECKING:
-    from pcli.codec.session.timers import Timer
     from pcli.minibroker.scalable.subscription_coordinator import SubscriptionCoordinator
+    from pcli.minibroker.scheduler import Interval
 
 __all__ = ["LayoutOperation", "ScalableTopic", "SegmentLoad", "dag_message"]
 
@@ -39,6 +39,11 @@ class SegmentLoad(NamedTuple):
     at: int
     """Time of the report, in milliseconds since 1970."""
 
+    @property
+    def rates(self) -> tuple[float, float, float, float]:
+        """The four rates, in the order of the fields."""
+        return self[:4]
+
 
 @dataclass(slots=True, eq=False)
 class ScalableTopic:
@@ -56,8 +61,8 @@ class ScalableTopic:
     """The subscriptions with registered consumers."""
     controlled: bool = False
     """Whether a controller was elected."""
-    timers: list[Timer] = field(default_factory=list)
-    """The timers of the controller."""
+    ticks: list[Interval] = field(default_factory=list)
+    """The ticks of the controller."""
     last: LayoutOperation | None = None
     """The last change of the layout since the election."""
     last_by_kind: dict[str, int] = field(default_factory=dict)

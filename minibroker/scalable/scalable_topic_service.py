@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.scalable import Layout, Segment, scalable_topic
-from pcli.codec.scalable.segment_name import scalable_namesake
+from pcli.codec.scalable.segment_name import classic_namesake, scalable_namesake
 from pcli.codec.wire.topic_name import TopicName, split_partition
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.scalable import layout_changes
@@ -98,7 +98,7 @@ class ScalableTopicService:
         if partition >= 0:
             raise LayoutError(invalid_segment_name(f"segment://{_place(base)}"))
         self.topics[topic.name] = topic
-        self._broker.topic_registry.taken.add(_classic(topic.name))
+        self._broker.topic_registry.taken.add(classic_namesake(topic.name))
         for segment in topic.layout.active:
             self.open_segment(topic.segment_name(segment), ())
         self.publish(topic)
@@ -119,7 +119,7 @@ class ScalableTopicService:
         self.changed(topic)
         self._broker.policies.topic_permissions.pop(name, None)
         self._broker.policies.on_change(name)
-        self._broker.topic_registry.taken.discard(_classic(name))
+        self._broker.topic_registry.taken.discard(classic_namesake(name))
         self.watchers.changed(name, topic.properties, deleted=True)
 
     def _delete_segment(self, topic: ScalableTopic, segment: Segment, *, force: bool = True) -> None:
@@ -203,7 +203,7 @@ class ScalableTopicService:
 
     def classic_topics(self, name: str) -> list[str]:
         """Return the partitions of the classic topic with the name of a scalable topic, or the topic itself."""
-        classic = TopicName.parse(_classic(name))
+        classic = TopicName.parse(classic_namesake(name))
         count = self._broker.topic_registry.partitions(classic)
         return [str(classic.with_partition(index)) for index in range(count)] or [str(classic)]
 
@@ -251,7 +251,7 @@ class ScalableTopicService:
         ``consumers`` has the names and types of the registered consumers of each subscription.
         """
         self.topics[topic.name] = topic
-        self._broker.topic_registry.taken.add(_classic(topic.name))
+        self._broker.topic_registry.taken.add(classic_namesake(topic.name))
         for subscription, kinds in consumers.items():
             coordinator = self._coordinator(topic, subscription)
             for name, kind in kinds.items():
@@ -337,9 +337,9 @@ class ScalableTopicService:
 
     def _close_controller(self, topic: ScalableTopic) -> None:
         topic.controlled = False
-        for timer in topic.timers:
-            timer.cancel()
-        topic.timers.clear()
+        for tick in topic.ticks:
+            tick.cancel()
+        topic.ticks.clear()
         for coordinator in topic.coordinators.values():
             coordinator.close()
         self._registrations = {key: found for key, found in self._registrations.items() if found[0] is not topic}
@@ -386,7 +386,8 @@ class ScalableTopicService:
             if not parent.terminated:
                 self._broker.terminate(parent)
         self._record(topic, operation)
-        self._set_layout(topic, layout)
+        topic.layout = layout
+        self._layout_changed(topic)
 
     def prune(self, topic: ScalableTopic, numbers: Sequence[int]) -> None:
         """Remove sealed segments and their topics. Each is an epoch of its own, but clients see only the last one."""
@@ -394,7 +395,7 @@ class ScalableTopicService:
         for number in numbers:
             self._record(topic, LayoutOperation("prune", automatic=True, segments=(number,), at=self._broker.now))
             topic.layout = layout_changes.prune(topic.layout, number)
-        self._set_layout(topic, topic.layout)
+        self._layout_changed(topic)
         for segment in segments:
             self._delete_segment(topic, segment)
 
@@ -402,8 +403,7 @@ class ScalableTopicService:
         topic.last = operation
         topic.last_by_kind[operation.kind] = operation.at
 
-    def _set_layout(self, topic: ScalableTopic, layout: Layout) -> None:
-        topic.layout = layout
+    def _layout_changed(self, topic: ScalableTopic) -> None:
         self.publish(topic)
         for coordinator in topic.coordinators.values():
             coordinator.layout_changed()
@@ -411,8 +411,3 @@ class ScalableTopicService:
 
 def _place(name: str) -> str:
     return name.removeprefix("topic://")
-
-
-def _classic(name: str) -> str:
-    """Return the name of the classic topic with the name of a scalable topic."""
-    return f"persistent://{_place(name)}"

@@ -160,8 +160,7 @@ def _segment(topic: ScalableTopic, one: Segment, stats: Json | None, now: int) -
         shown["sealedAt"] = instant_text(one.sealed_ms)
     load = topic.loads.get(one.id)
     if load is not None:
-        rates = (load.messages_in, load.bytes_in, load.messages_out, load.bytes_out)
-        shown["load"] = {**dict(zip(_RATES, rates, strict=True)), "ageSeconds": (now - load.at) / 1000}
+        shown["load"] = {**dict(zip(_RATES, load.rates, strict=True)), "ageSeconds": (now - load.at) / 1000}
     if stats is not None:
         shown["terminated"] = stats["terminated"]
     shown["entryBuckets"] = buckets(one)
@@ -216,9 +215,10 @@ def _consumers(
     topic: ScalableTopic, coordinator: SubscriptionCoordinator | None, here: Mapping[int, Json]
 ) -> list[Json]:
     found: dict[str, Json] = {}
-    for name, one in coordinator.consumers.items() if coordinator is not None else ():
-        assigned = [segment.id for segment, _ in coordinator.assignment.get(name, ())] if coordinator else []
-        found[name] = _new_consumer(name, assigned, connected=one.client is not None)
+    if coordinator is not None:
+        for name, one in coordinator.consumers.items():
+            assigned = [segment.id for segment, _ in coordinator.assignment[name]]
+            found[name] = _new_consumer(name, assigned, connected=one.client is not None)
     registered = set(found)
     for number, stats in here.items():
         for each in stats["consumers"]:

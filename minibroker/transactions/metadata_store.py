@@ -23,7 +23,7 @@ from pcli.minibroker.transactions.txn_id import TxnId, text_of
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
 
-__all__ = ["MLTransactionMetadataStore", "OnEnd", "TxnMeta", "TxnStatus", "invalid_status"]
+__all__ = ["MLTransactionMetadataStore", "OnEnd", "TxnMeta", "TxnStatus", "invalid_status", "not_owned"]
 
 OnEnd = Callable[[Refused | None], None]
 """The type of a function that is called when a transaction has ended, or with the error if it cannot be ended."""
@@ -80,6 +80,12 @@ def invalid_status(meta: TxnMeta, expected: TxnStatus) -> Refused:
     """Return the error for a transaction that is not in the expected state."""
     text = f"Expect Txn `{text_of(meta.id)}` to be in {expected.name} status but it is in {meta.status.name} status."
     return Refused(pb.InvalidTxnStatus, text)
+
+
+def not_owned(txn: TxnId, principal: str) -> Refused:
+    """Return the error for a client that does not own a transaction; an empty principal is no principal."""
+    text = f"Client ({principal or 'null'}) is neither the owner of the transaction {text_of(txn)} nor a super user"
+    return Refused(pb.TransactionNotFound, text)
 
 
 class MLTransactionMetadataStore:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.transactions.metadata_store import MLTransactionMetadataStore, TxnMeta, TxnStatus
+from pcli.minibroker.scheduler import Interval
+from pcli.minibroker.transactions.metadata_store import MLTransactionMetadataStore, TxnMeta, TxnStatus, not_owned
 from pcli.minibroker.transactions.txn_id import TxnId, text_of
 
 if TYPE_CHECKING:
@@ -43,21 +44,15 @@ class ScalableTransactions:
         self.on_change: Callable[[TxnMeta], None] = lambda _: None
         """A function that is called with each transaction that was opened, changed or removed."""
         if self.enabled:
-            self._every(settings.transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds, self._sweep)
-            self._every(settings.transactionCoordinatorScalableTopicsGcIntervalSeconds, self._forget)
+            sweep = settings.transactionCoordinatorScalableTopicsTimeoutSweepIntervalSeconds
+            Interval(scheduler, sweep * 1000, self._sweep)
+            Interval(scheduler, settings.transactionCoordinatorScalableTopicsGcIntervalSeconds * 1000, self._forget)
 
     @property
     def enabled(self) -> bool:
         """Whether these coordinators exist."""
         settings = self._settings
         return settings.scalableTopicsEnabled and settings.transactionCoordinatorScalableTopicsEnabled
-
-    def _every(self, seconds: int, action: Callable[[], None]) -> None:
-        def tick() -> None:
-            self._scheduler.call_later(seconds * 1000, tick)
-            action()
-
-        self._scheduler.call_later(seconds * 1000, tick)
 
     def known_store(self, coordinator: int) -> MLTransactionMetadataStore:
         """Return a coordinator, which is created if it does not exist."""
@@ -76,14 +71,8 @@ class ScalableTransactions:
         """Return a transaction. Raises Refused (TransactionNotFound), with the principal of the client."""
         meta = self.known_store(txn[0]).metas.get(txn[1])
         if meta is None:
-            raise self.not_owned(txn, principal)
+            raise not_owned(txn, principal)
         return meta
-
-    @staticmethod
-    def not_owned(txn: TxnId, principal: str) -> Refused:
-        """Return the error for a client that does not own a transaction; an empty principal is no principal."""
-        text = f"Client ({principal or 'null'}) is neither the owner of the transaction {text_of(txn)} nor a super user"
-        return Refused(pb.TransactionNotFound, text)
 
     def check_open(self, txn: TxnId) -> None:
         """Raise Refused (NotAllowedError) if a transaction has ended or is unknown."""

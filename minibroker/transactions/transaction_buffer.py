@@ -38,8 +38,8 @@ _TERMINATED: Final = (
 class TopicTransactionBuffer:
     """The ongoing and aborted transactions of one topic. Positions are offsets; times are in ms since 1970."""
 
-    def __init__(self, ledger: ManagedLedger, append: Callable[[bytes], Entry]) -> None:
-        """``append`` stores a marker in the ledger. It raises Refused."""
+    def __init__(self, ledger: ManagedLedger, append: Callable[[bytes], Entry] | None) -> None:
+        """``append`` stores a marker in the ledger and raises Refused. If it is None, there are no markers."""
         self._ledger = ledger
         self._append = append
         self.ongoing: dict[TxnId, int] = {}
@@ -114,21 +114,22 @@ class TopicTransactionBuffer:
         self.aborted[txn] = self._append_marker(txn, TXN_ABORT, now)
         self.aborted_count += 1
 
-    def _end(self, txn: TxnId, offset: int) -> int:
-        """Record that a transaction is not ongoing any more. Return the offset of its end."""
+    def _append_marker(self, txn: TxnId, kind: int, now: int) -> int:
+        """Append a marker, which ends an ongoing transaction. Return the offset of the marker.
+
+        Without markers, the end of the transaction is the last entry.
+        """
+        offset = self._ledger.next - 1
+        if self._append is not None:
+            try:
+                offset = self._append(marker(txn, kind, now)).offset
+            except Refused as refused:
+                if refused.code != pb.TopicTerminatedError:
+                    raise
+                raise Refused(pb.PersistenceError, _TERMINATED) from None
         self.ongoing.pop(txn, None)
         self.on_change()
         return offset
-
-    def _append_marker(self, txn: TxnId, kind: int, now: int) -> int:
-        """Append a marker, which ends an ongoing transaction. Return the offset of the marker."""
-        try:
-            offset = self._append(marker(txn, kind, now)).offset
-        except Refused as refused:
-            if refused.code != pb.TopicTerminatedError:
-                raise
-            raise Refused(pb.PersistenceError, _TERMINATED) from None
-        return self._end(txn, offset)
 
     def _ended(self, txn: TxnId, low_water_mark: int, now: int) -> None:
         """Store the low water mark, abort the oldest transactions up to the mark, and forget trimmed markers."""
@@ -165,13 +166,9 @@ class SegmentTransactionBuffer(TopicTransactionBuffer):
 
     def __init__(self, ledger: ManagedLedger, segment: str, transactions: ScalableTransactions) -> None:
         """``segment`` is the name of the segment."""
-        super().__init__(ledger, self._refuse_marker)
+        super().__init__(ledger, append=None)
         self._segment = segment
         self._transactions = transactions
-
-    @staticmethod
-    def _refuse_marker(marker: bytes) -> Entry:
-        raise AssertionError("segments have no markers")
 
     def check_open(self, txn: TxnId) -> None:
         """Raise Refused (NotAllowedError) if a message belongs to a transaction that is not open."""
@@ -181,6 +178,3 @@ class SegmentTransactionBuffer(TopicTransactionBuffer):
         """Record a stored message of a transaction, also at its coordinator."""
         super().message_appended(txn, offset, now)
         self._transactions.used(txn, self._segment)
-
-    def _append_marker(self, txn: TxnId, kind: int, now: int) -> int:
-        return self._end(txn, self._ledger.next - 1)

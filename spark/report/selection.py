@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.scalable.segment_name import scalable_topic
+from pcli.codec.scalable.segment_name import classic_namesake, scalable_topic
 
 __all__ = ["EVERYTHING", "Selection"]
 
@@ -41,7 +41,7 @@ def _names(topic: str) -> tuple[str, ...]:
     full = f"persistent://public/default/{topic}" if len(words) == 1 else topic
     full = f"persistent://{full}" if "://" not in full else full
     if scalable := scalable_topic(full):
-        return full, scalable, scalable.replace("topic://", "persistent://", 1)
+        return full, scalable, classic_namesake(scalable)
     base, mark, number = full.rpartition("-partition-")
     return (full, base) if mark and number.isdigit() else (full,)
 

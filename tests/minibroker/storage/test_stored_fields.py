@@ -84,7 +84,7 @@ FIELDS: dict[type, tuple[str, str]] = {
     ),
     ScalableTopic: (
         "name layout properties policy subscription_types coordinators",
-        "controlled timers last last_by_kind loads cold_since",
+        "controlled ticks last last_by_kind loads cold_since",
     ),
 }
 
