@@ -341,9 +341,12 @@ class Broker:
         """Raise Refused (ServiceNotReady) if the bundle of a topic was never looked up."""
         self.topic_registry.check_owned(name)
 
-    def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """Return the topic for a producer or consumer. Create a missing topic if this is allowed. Raises Refused."""
-        return self.topic_registry.get_or_create(name, create=create)
+    def get_or_create(self, name: TopicName, *, create: bool = True, missing: str = "") -> Topic:
+        """Return the topic for a producer or consumer. Create a missing topic if this is allowed.
+
+        Raises Refused; ``missing`` is the message if the topic may not be created, as in the registry.
+        """
+        return self.topic_registry.get_or_create(name, create=create, missing=missing)
 
     def remove_topic(self, full_name: str) -> None:
         """Remove a non-persistent topic that was unloaded."""

@@ -101,7 +101,7 @@ class PulsarService(BrokerService, Protocol):
     def check_owned(self, name: TopicName) -> None:
         """Raise Refused (ServiceNotReady) if the bundle of a topic was never looked up."""
 
-    def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
+    def get_or_create(self, name: TopicName, *, create: bool = True, missing: str = "") -> Topic:
         """Return a topic for a producer or consumer, and create it if policies allow this. Raises Refused."""
 
 

@@ -7,20 +7,27 @@ from contextlib import contextmanager
 
 from pcli.codec.proto import pb
 
-__all__ = ["Refused", "decoding"]
+__all__ = ["Refused", "decoding", "service_exception"]
 
 
 class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
     """A rejected request. ``code`` is a ServerError, and ``text`` is the message.
 
-    Users of the broker do not receive it as an exception: a connection sends an error response, and the REST API
+    ``exception`` is the class of the real broker's BrokerServiceException, where the code does not determine it. Users
+    of the broker do not receive a Refused as an exception: a connection sends an error response, and the REST API
     returns a status.
     """
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, exception: str = "") -> None:
         super().__init__(text)
         self.code = code
         self.text = text
+        self.exception = exception
+
+
+def service_exception(name: str, text: str) -> str:
+    """Return the text of a BrokerServiceException with the name of its class, as Throwable.toString writes it."""
+    return f"org.apache.pulsar.broker.service.BrokerServiceException${name}: {text}"
 
 
 @contextmanager

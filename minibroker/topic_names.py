@@ -11,11 +11,12 @@ from urllib.parse import quote, unquote
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
-from pcli.codec.wire.topic_name import TopicName
+from pcli.codec.wire.topic_name import DOMAINS, TopicName
 from pcli.minibroker.errors import Refused
 
 __all__ = [
     "CHANGE_EVENTS",
+    "INVALID_NAME",
     "SNAPSHOT",
     "check_namespace",
     "check_subscription_name",
@@ -29,6 +30,8 @@ __all__ = [
     "topic_of_path",
 ]
 
+INVALID_NAME: Final = "Invalid topic name: "
+"""The start of the errors for invalid names."""
 _SCALABLE: Final = ("topic", "segment")
 """The domains of scalable topics and their segments."""
 _SEGMENT: Final = re.compile("[^/]+/[0-9a-fA-F]{1,4}-[0-9a-fA-F]{1,4}-[0-9]{1,19}")
@@ -51,17 +54,56 @@ def topic_name(text: str, *, scalable: bool = False) -> TopicName:
     """
     try:
         name = TopicName.parse(text)
-    except LocalError as error:
-        raise Refused(pb.InvalidTopicName, f"Invalid topic name: {error.text}") from None
-    if name.domain in _SCALABLE and not scalable:
-        raise Refused(pb.InvalidTopicName, f"Invalid topic name: Invalid topic domain: {name.domain!r}")
-    if name.cluster is not None:
-        raise Refused(
-            pb.InvalidTopicName, f"Invalid topic name: {text!r}: names with a cluster are no longer supported"
-        )
-    if name.domain == "segment" and not _SEGMENT.fullmatch(name.local):
-        raise Refused(pb.InvalidTopicName, f"Invalid topic name: {invalid_segment_name(text)}")
+    except LocalError:
+        name = None
+    if name is None or name.cluster is not None or not _permitted(name, scalable=scalable):
+        raise Refused(pb.InvalidTopicName, f"{INVALID_NAME}{_problem(text, scalable=scalable)}")
     return name
+
+
+def _permitted(name: TopicName, *, scalable: bool) -> bool:
+    if name.domain == "segment":
+        return scalable and _SEGMENT.fullmatch(name.local) is not None
+    return scalable or name.domain != "topic"
+
+
+def _problem(text: str, *, scalable: bool) -> str:
+    """Return the message of the exception of Java's TopicName for an invalid name, in the order of its checks.
+
+    5.0.1, which has scalable topics, checks the domain first. 4.2.4 checks it after the number of parts.
+    """
+    written, separator, rest = text.partition("://")
+    if not separator:
+        written, rest = "persistent", text if "/" in text else f"public/default/{text}"
+    domain = written.lower()
+    words = rest.split("/", 2 if domain == "segment" and scalable else 3)
+    bad_domain = f"Invalid topic domain: '{written}'" if domain not in (DOMAINS if scalable else DOMAINS[:2]) else ""
+    if bad_domain and scalable:
+        return bad_domain
+    if not separator and len(words) != 3 and all(words):
+        return (
+            f"Invalid short topic name '{text}', it should be in the format of <tenant>/<namespace>/<topic> or <topic>"
+        )
+    if len(words) < 3:
+        return f"Invalid topic name {text}"
+    if not all(word.strip() for word in (words if len(words) > 3 or (scalable and domain in _SCALABLE) else words[:2])):
+        return f"Invalid topic name {rest}"
+    if len(words) > 3:
+        return (
+            "V1 topic names (with cluster component) are no longer supported. "
+            f"Please use the V2 format: '<domain>://tenant/namespace/topic'. Got: {text}"
+        )
+    if bad_domain:
+        return bad_domain
+    if not words[2].strip():
+        return f"Invalid topic name: {text}. Topic local name must not be blank."
+    invalid = [word for word in words[:2] if not _PART.fullmatch(word)]
+    if invalid:
+        return f"Invalid named entity: {invalid[0]}"
+    if "/" not in words[2]:
+        return invalid_segment_name(text)
+    descriptor = words[2].rpartition("/")[2]
+    return f"Invalid segment descriptor: expected '<hexStart>-<hexEnd>-<segmentId>', got: '{descriptor}'"
 
 
 def invalid_segment_name(text: str) -> str:

@@ -44,7 +44,8 @@ class TopicName:
     @classmethod
     def parse(cls, text: str) -> TopicName:
         """Parse ``topic``, ``tenant/namespace/topic`` or ``domain://…``. Raise LocalError if the name is invalid."""
-        domain, separator, rest = text.partition("://")
+        written, separator, rest = text.partition("://")
+        domain = written.lower()
         if not separator:
             domain, rest = "persistent", text if "/" in text else f"public/default/{text}"
             if rest.count("/") != 2:

@@ -13,7 +13,7 @@ from pcli.codec.proto import pb
 from pcli.minibroker.commands.permission_checks import require_produce
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topics.producer import Producer
-from pcli.minibroker.topics.schema_checks import add_schema
+from pcli.minibroker.topics.schema_checks import add_producer_schema
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
@@ -40,7 +40,7 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
         topic.backlog_quota.check_producer()
     if topic.effective_policies.encryption_required and not command.encrypted:
         raise Refused(pb.MetadataError, f"Encryption is required in {topic.full_name}")
-    version = add_schema(topic, command.schema if command.HasField("schema") else None)
+    version = add_producer_schema(topic, command.schema if command.HasField("schema") else None)
     if command.initial_subscription_name:
         topic.create_initial_subscription(command.initial_subscription_name)
     producer = Producer(topic, connection, command, name, version)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topics.schema_checks import add_schema
+from pcli.minibroker.topic_names import INVALID_NAME
+from pcli.minibroker.topics.schema_checks import add_producer_schema
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
+    from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.connection import Connection, Handler
 
 __all__ = ["HANDLERS"]
@@ -32,7 +34,7 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
             raise RemoteError(f"a schema version of {len(command.schema_version)} bytes")
         version = command.schema_version[:_VERSION_BYTES]
     broker = connection.broker
-    schemas, schema_id = broker.schemas, broker.topic_registry.topic_name(command.topic).schema_id
+    schemas, schema_id = broker.schemas, _topic_name(connection, command.topic).schema_id
     stored, deleted = schemas.get(schema_id, version), schemas.deletion(schema_id, version)
     if stored is not None:
         schema, found = stored.schema, stored.version
@@ -45,10 +47,18 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
     )
 
 
+def _topic_name(connection: Connection, text: str) -> TopicName:
+    """Parse a topic name. Raises Refused (InvalidTopicName); here the message starts with the reason."""
+    try:
+        return connection.broker.topic_registry.topic_name(text)
+    except Refused as refusal:
+        raise Refused(refusal.code, refusal.text.removeprefix(INVALID_NAME)) from None
+
+
 def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
     """Handle GET_OR_CREATE_SCHEMA. The schema is added like a producer's schema. The topic must exist."""
     try:
-        name = connection.broker.topic_registry.topic_name(command.topic)
+        name = _topic_name(connection, command.topic)
     except Refused as refusal:
         if connection.broker.version.refuses_schema_of_bad_name:
             raise
@@ -56,7 +66,9 @@ def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateS
     topic = connection.broker.topic_registry.load(name)
     if topic is None:
         raise Refused(pb.TopicNotFound, f"Topic not found {name}")
-    version = add_schema(topic, None if command.schema.type == pb.Schema.Type.Value("None") else command.schema)
+    version = add_producer_schema(
+        topic, None if command.schema.type == pb.Schema.Type.Value("None") else command.schema
+    )
     connection.send_command(pb.CommandGetOrCreateSchemaResponse(request_id=command.request_id, schema_version=version))
 
 

@@ -37,13 +37,13 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
     require_consume(connection, name, command.subscription)
     size = sum(len(pair.key) + len(pair.value) for pair in command.metadata)
     if size > settings.maxConsumerMetadataSize:
-        raise Refused(pb.MetadataError, "Consumer metadata size exceeds limit")
+        raise Refused(pb.MetadataError, f"metadata has a max size of {settings.maxConsumerMetadataSize} bytes")
     if command.consumer_id in connection.pending_subscribes:
         raise Refused(pb.ServiceNotReady, "Consumer is already present on the connection")
     if command.consumer_id in connection.consumers:
         connection.answer_success(command.request_id)
         return
-    topic = broker.get_or_create(name, create=command.force_topic_creation)
+    topic = broker.get_or_create(name, create=command.force_topic_creation, missing=f"Topic {name} does not exist")
     limit = topic.effective("maxConsumersPerTopic")
     if 0 < limit <= sum(len(one.consumers) for one in topic.subscriptions.values()) and not is_system(name):
         raise Refused(pb.ConsumerBusy, "Topic reached max consumers limit")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.commands.permission_checks import is_superuser, principal_of
-from pcli.minibroker.errors import Refused
+from pcli.minibroker.errors import Refused, service_exception
 from pcli.minibroker.transactions.metadata_store import not_owned
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
 from pcli.minibroker.transactions.txn_id import text_of, txn_of
@@ -68,7 +68,10 @@ def _connect(connection: Connection, command: pb.CommandTcClientConnectRequest, 
     broker, number = connection.broker, signed(command.tc_id)
     scalable = _is_scalable(connection, command)
     if not (scalable and 0 <= number < broker.settings.transactionCoordinatorScalableTopicsParallelism):
-        broker.check_owned(assign_topic(number))
+        try:
+            broker.check_owned(assign_topic(number))
+        except Refused as refused:
+            raise Refused(refused.code, service_exception("ServiceUnitNotReadyException", refused.text)) from None
     if not scalable:
         broker.transactions.connect(number)
     return True

@@ -210,7 +210,7 @@ class HashRangeExclusive:
             raise _refused(problem)
         other = self.overlapping_consumer(ranges)
         if other is not None:
-            raise _refused(f"Range conflict with consumer {other.name}")
+            raise _refused(f"Range conflict with consumer {other}")
         self._ranges[consumer] = ranges
         self._sort_ranges()
         return set()

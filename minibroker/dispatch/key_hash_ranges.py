@@ -37,11 +37,11 @@ class KeyHashRanges:
     def problem(self) -> str:
         """Return the reason why the ranges are invalid, or an empty string if they are valid."""
         if not self.pairs:
-            return "KeyHashRanges for KeyShared policy must not be empty."
-        for start, end in self.pairs:
+            return "Ranges for KeyShared policy must not be empty."
+        for place, (start, end) in enumerate(self.pairs):
             if start > end:
-                return f"KeyHashRanges for KeyShared policy: {start} is above {end}."
-        for (_, end), (start, _) in zip(self.pairs, self.pairs[1:], strict=False):
-            if start <= end:
-                return f"KeyHashRanges for KeyShared policy overlap at {start}."
+                return f"Fixed hash range start > end for range: [{start},{end}]"
+            for first, last in self.pairs[place + 1 : place + 2]:
+                if first <= end:
+                    return f"Consumer's own ranges conflict: [{start},{end}] overlaps with [{first},{last}]"
         return ""

@@ -77,8 +77,9 @@ _i32 = struct.Struct(">i").unpack_from
 class InvalidSchemaData(Refused):
     """Data that do not fit the type of their schema (InvalidSchemaDataException)."""
 
-    def __init__(self, kind: int, reason: str) -> None:
-        text = f"Invalid schema definition data for {TYPE_NAMES.get(kind, kind)} schema{reason}"
+    def __init__(self, kind: int, reason: str, what: str = "") -> None:
+        """``what`` replaces the name of the type."""
+        text = f"Invalid schema definition data for {what or TYPE_NAMES.get(kind, kind)} schema{reason}"
         super().__init__(pb.IncompatibleSchema, text)
         self.reason = reason
 
@@ -148,8 +149,11 @@ def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
         return _Parsed(kind, data, root=root)
     if kind == pb.Schema.KeyValue:
         return _Parsed(kind, data, halves=tuple(_parse(half, depth + 1) for half in _halves(schema, depth)))
-    if data and kind not in _ANYTHING and not (kind == pb.Schema.String and data == b"null"):
-        raise _invalid(kind, f"no data expected, found {len(data)} bytes")
+    if kind == pb.Schema.String and data not in (b"", b"null"):
+        raise InvalidSchemaData(kind, f" : '{data.decode(errors='replace')}'", "string")
+    if data and kind not in _ANYTHING and kind != pb.Schema.String:
+        reason = f"s :length of schema data should be zero, but {len(data)} bytes is found"
+        raise InvalidSchemaData(kind, reason, "primitive")
     return _Parsed(kind, data)
 
 
@@ -342,7 +346,7 @@ def _check(old: _Parsed, new: _Parsed, strategy: str) -> None:
     if strategy == "ALWAYS_COMPATIBLE":
         return
     _check_type(old.type, new.type)
-    if strategy == "ALWAYS_INCOMPATIBLE":
+    if strategy == "ALWAYS_INCOMPATIBLE" and new.avro is None:
         raise Refused(pb.IncompatibleSchema, f"Incompatible schema: the strategy is {strategy}")
     if old.root != new.root:
         text = f"Protobuf root message changes from {old.root} to {new.root}: not allowed under {strategy}"
@@ -367,13 +371,19 @@ def _check_avro(old: AvroSchema, new: AvroSchema, strategy: str) -> None:
         pairs.append((new, old))
     if direction in ("BACKWARD", "FULL"):
         pairs.append((old, new))
+    if strategy == "ALWAYS_INCOMPATIBLE":
+        raise _unreadable(new, new, strategy)
     for writer, reader in pairs:
         try:
             can_read(reader, writer)
         except AvroError:
-            why = f"Unable to read schema: \n{pretty_text(writer)}\nusing schema:\n{pretty_text(reader)}"
-            text = f"Error during schema compatibility check with strategy {strategy}: {_VALIDATION}: {why}"
-            raise Refused(pb.IncompatibleSchema, text) from None
+            raise _unreadable(writer, reader, strategy) from None
+
+
+def _unreadable(writer: AvroSchema, reader: AvroSchema, strategy: str) -> Refused:
+    why = f"Unable to read schema: \n{pretty_text(writer)}\nusing schema:\n{pretty_text(reader)}"
+    text = f"Error during schema compatibility check with strategy {strategy}: {_VALIDATION}: {why}"
+    return Refused(pb.IncompatibleSchema, text)
 
 
 SCHEMAS: Final = "/schemas/"

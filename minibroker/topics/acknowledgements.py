@@ -21,7 +21,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
-from pcli.minibroker.errors import Refused
+from pcli.minibroker.errors import Refused, service_exception
 from pcli.minibroker.topics.dispatcher import PersistentDispatcher
 from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle, Place
 
@@ -159,7 +159,7 @@ def check_cumulative_position(consumer: Consumer, position: Position, offset: in
 # -- in transactions ---------------------------------------------------------------------------------------------------
 
 
-_NOT_ALLOWED: Final = "org.apache.pulsar.broker.service.BrokerServiceException$NotAllowedException"
+_NO_TRANSACTIONS: Final = service_exception("NotAllowedException", "Server don't support transaction ack!")
 
 
 def open_handle(subscription: Subscription) -> PendingAckHandle:
@@ -227,7 +227,7 @@ def acknowledge_cumulative(consumer: Consumer, txn: TxnId, place: Place, bits: i
 def _handle_of(consumer: Consumer, txn: TxnId) -> PendingAckHandle:
     topic = consumer.subscription.topic
     if not topic.transactions_enabled:
-        raise Refused(pb.NotAllowedError, f"{_NOT_ALLOWED}: Server don't support transaction ack!")
+        raise Refused(pb.NotAllowedError, _NO_TRANSACTIONS)
     consumer.last_acked = topic.broker.now
     if topic.name.domain == "segment":
         topic.broker.scalable_transactions.used(txn, topic.full_name, consumer.subscription.name)
@@ -240,10 +240,7 @@ def end_transaction(subscription: Subscription, txn: TxnId, low_water_mark: int,
     """Apply or drop the acknowledgements of a transaction. Raises Refused if the topic has no transactions."""
     topic = subscription.topic
     if not topic.persistent:
-        raise Refused(
-            pb.UnknownError,
-            "Handle end txn on subscription failed: Unsupported operation end txn for NonPersistentSubscription",
-        )
+        raise Refused(pb.UnknownError, "Unsupported operation end txn for NonPersistentSubscription")
     if not topic.transactions_enabled:
         raise Refused(pb.NotAllowedError, "The transaction is disabled")
     handle = open_handle(subscription)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.proto import pb
-from pcli.minibroker.errors import Refused
+from pcli.minibroker.errors import Refused, service_exception
 from pcli.minibroker.policies.backlog_quotas import AGE, SIZE
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.storage.ledger import timestamp
@@ -38,9 +38,8 @@ _ERRORS: Final = {
 }
 """The error that a refused producer gets for each policy."""
 
-_REFUSAL: Final = (
-    "org.apache.pulsar.broker.service.BrokerServiceException$TopicBacklogQuotaExceededException: "
-    "Cannot create producer on topic with backlog quota exceeded"
+_REFUSAL: Final = service_exception(
+    "TopicBacklogQuotaExceededException", "Cannot create producer on topic with backlog quota exceeded"
 )
 
 

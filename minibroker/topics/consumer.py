@@ -120,6 +120,14 @@ class Consumer:
         self.fast_path = connection.session.plain_delivery
         """Whether entries are sent as they are stored."""
 
+    def __str__(self) -> str:
+        """The text of the consumer in errors of the real broker, without the numbers of its channel."""
+        subscription, (host, port) = self.subscription, self.connection.peer[:2]
+        place = f"PersistentSubscription{{topic={subscription.topic.full_name}, name={subscription.name}}}"
+        return (
+            f"Consumer{{subscription={place}, consumerId={self.id}, consumerName={self.name}, address=/{host}:{port}}}"
+        )
+
     @property
     def available(self) -> bool:
         """Whether a dispatcher may send to this consumer (isConsumerAvailable)."""

@@ -23,7 +23,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.error_responses import NOBODY
-from pcli.minibroker.errors import Refused
+from pcli.minibroker.errors import Refused, service_exception
 from pcli.minibroker.storage.spilling_storage import StorageFull
 from pcli.minibroker.topics.frame_writers import SendReceiptWriter
 from pcli.minibroker.topics.publishing import Publication, publish
@@ -37,6 +37,14 @@ __all__ = ["Producer"]
 
 _head = Struct(">HI").unpack_from
 _crc32c = google_crc32c.value
+_EXCEPTIONS: Final[dict[int, str]] = {
+    pb.ProducerBusy: "ProducerBusyException",
+    pb.ProducerFenced: "ProducerFencedException",
+    pb.TopicTerminatedError: "TopicTerminatedException",
+    pb.ServiceNotReady: "TopicFencedException",
+}
+"""The classes of the real broker's exceptions when it adds a producer, by error code."""
+
 _HEAD: Final = 6
 
 
@@ -182,12 +190,14 @@ class Producer:
         self._send_success(ready=True)
 
     def refuse(self, refusal: Refused) -> None:
-        """Send ERROR and free the producer id."""
+        """Send ERROR, which names the class of the exception, and free the producer id."""
         if self.closed:
             return
         self.closed = True
         self.connection.removed_producer(self.id, self)
-        self.connection.answer_error(self.request_id, refusal)
+        exception = refusal.exception or _EXCEPTIONS.get(refusal.code)
+        text = service_exception(exception, refusal.text) if exception else refusal.text
+        self.connection.answer_error(self.request_id, Refused(refusal.code, text))
 
     def answer_duplicate(self, request_id: int) -> None:
         """Respond to a second PRODUCER with the same id. The response contains only the name and the schema version."""

@@ -12,22 +12,35 @@ from pcli.minibroker.schema.registry import InvalidSchemaData
 if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["add_schema", "check_consumer_schema"]
+__all__ = ["add_producer_schema", "check_consumer_schema"]
 
+_EXCEPTION: Final = "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException"
 _ENFORCED: Final = (
-    "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException: Producers cannot connect or send "
-    "message without a schema to topics with a schemawhen SchemaValidationEnforced is enabled"
+    "Producers cannot connect or send message without a schema to topics with a schemawhen SchemaValidationEnforced "
+    "is enabled"
 )
 
 
-def add_schema(topic: Topic, schema: pb.Schema | None) -> bytes:
-    """Store the schema of a producer. Return its version, or b"" if there is no schema. Raises Refused."""
-    schemas = topic.broker.schemas
-    if schema is not None:
-        return schemas.put(topic.schema_id, schema, topic.effective_policies.for_schemas, topic.broker.now)
-    if topic.effective("isSchemaValidationEnforced") and schemas.has(topic.schema_id):
-        raise Refused(pb.IncompatibleSchema, f"{_ENFORCED} caused by {_ENFORCED}")
+def add_producer_schema(topic: Topic, schema: pb.Schema | None) -> bytes:
+    """Store the schema of a producer. Return its version, or b"" if there is no schema.
+
+    Raises Refused. Except for invalid data, the message contains the exception twice.
+    """
+    try:
+        if schema is not None:
+            return _add(topic, schema)
+        if topic.effective("isSchemaValidationEnforced") and topic.broker.schemas.has(topic.schema_id):
+            raise Refused(pb.IncompatibleSchema, _ENFORCED)
+    except InvalidSchemaData:
+        raise
+    except Refused as refused:
+        text = f"{_EXCEPTION}: {refused.text}"
+        raise Refused(refused.code, f"{text} caused by {text}") from None
     return b""
+
+
+def _add(topic: Topic, schema: pb.Schema) -> bytes:
+    return topic.broker.schemas.put(topic.schema_id, schema, topic.effective_policies.for_schemas, topic.broker.now)
 
 
 def check_consumer_schema(topic: Topic, schema: pb.Schema) -> None:
@@ -44,4 +57,4 @@ def check_consumer_schema(topic: Topic, schema: pb.Schema) -> None:
         schemas.check_consumer(topic.schema_id, schema, topic.effective_policies.for_schemas)
     else:
         with suppress(InvalidSchemaData):
-            add_schema(topic, schema)
+            _add(topic, schema)

@@ -298,7 +298,7 @@ class Topic:
 
     def _name_in_use(self, producer: Producer) -> Refused:
         text = f"Producer with name '{producer.name}' is already connected to topic '{self.full_name}'"
-        return Refused(pb.ProducerBusy, text)
+        return Refused(pb.ProducerBusy, text, "NamingException")
 
     def remove_producer(self, producer: Producer) -> None:
         """Remove an attached producer; a waiting producer may get exclusive access."""

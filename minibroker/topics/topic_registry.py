@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicRegistry"]
 
+_WHOLE: Final = "0x00000000_0xffffffff"
+"""The bundle of a namespace that does not exist."""
+
 _MAX_PARTITIONS: Final = 100_000
 """Maximum number of partitions that one request creates."""
 _NOT_PARTITIONED: Final = ("-RETRY", "-DLQ")
@@ -120,13 +123,13 @@ class TopicRegistry:
     def check_owned(self, name: TopicName) -> None:
         """Raise Refused (ServiceNotReady) if the bundle of a topic is not served, or its namespace does not exist."""
         namespace = self._broker.policies.namespaces.get(namespace_of(name))
-        bundle = "" if namespace is None else namespace.bundle(str(name))
+        bundle = _WHOLE if namespace is None else namespace.bundle(str(name))
         if namespace is not None and (namespace.name, bundle) in self._served:
             return
         raise Refused(
             pb.ServiceNotReady,
-            f"Namespace bundle ({namespace_of(name)}/{bundle}) for topic ({name}) not served by this instance. "
-            f"Please redo the lookup. Request is denied: namespace={namespace_of(name)}",
+            f"Namespace bundle ({namespace_of(name)}/{bundle}) for topic ({name}) not served by this instance:"
+            f"{self._broker.address}. Please redo the lookup.",
         )
 
     def forget_namespace(self, name: str, bundle: str = "") -> None:
@@ -216,8 +219,11 @@ class TopicRegistry:
             self._add_system_topic(namespace_of(name), SNAPSHOT)
         return topic
 
-    def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """Return the topic for a producer or consumer; create it if allowed. Raises Refused."""
+    def get_or_create(self, name: TopicName, *, create: bool = True, missing: str = "") -> Topic:
+        """Return the topic for a producer or consumer; create it if allowed. Raises Refused.
+
+        ``missing`` is the message for a topic that may not be created, if it differs from the one for producers.
+        """
         self.check_owned(name)
         topic = self.topics.get(str(name))
         if topic is not None:
@@ -226,7 +232,7 @@ class TopicRegistry:
         if name.persistent and is_internal(name):
             raise Refused(pb.NotAllowedError, f"Can not create transaction system topic {name}")
         if str(name) not in self.stored and not (create and self.may_create(name)):
-            raise Refused(pb.TopicNotFound, f"Topic not found {name}")
+            raise Refused(pb.TopicNotFound, missing or f"Topic not found {name}")
         self._check_kind(name)
         return self.load(name) or self.create(name)
 

@@ -15,23 +15,12 @@ The tool itself knows the commands of Pulsar 4.2.4. This module replaces its mes
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
+from error_texts import REST_OF_LINE, conform, play, wire
+
 from pcli.codec.proto import pb
-
-SHARED = Path(__file__).resolve().parent.parent.parent.parent / "shared" / "conform"
-
-_arguments = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-_arguments.add_argument("--tool", type=Path, default=SHARED)
-TOOL, REST_OF_LINE = _arguments.parse_known_args()
-sys.path.insert(0, str(TOOL.tool))
-
-import conform  # noqa: E402
-import play  # noqa: E402
-import wire  # noqa: E402
 
 TIMES = {"createdAtMs", "sealedAtMs", "createdAt", "sealedAt", "at", "lastSplitAt", "lastMergeAt", "lastRebucketAt"}
 TIMES |= {"connectedSince", "topicCreationTime", "lastAckedTime", "lastConsumedTime", "ageSeconds"}

@@ -184,8 +184,8 @@ def conform(
     suite: Suite, tool: Path, verb: str, folder: Path, urls: tuple[str, str], *options: str
 ) -> subprocess.CompletedProcess:
     """Run the tool with the scenarios of a folder that the options name."""
-    script = [str(HERE / "conform5.py"), "--tool", str(tool)] if suite.scalable else [str(tool / "conform.py")]
-    command = [sys.executable, script[0], verb, *script[1:], "--dir", str(folder), "--url", urls[0]]
+    script = HERE / ("conform5.py" if suite.scalable else "error_texts.py")
+    command = [sys.executable, str(script), verb, "--tool", str(tool), "--dir", str(folder), "--url", urls[0]]
     return subprocess.run([*command, "--http", urls[1], *options], capture_output=True, text=True, check=False)
 
 

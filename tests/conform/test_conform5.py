@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,10 +21,10 @@ def conform5(monkeypatch):
     _shared("conform")
     before = set(sys.modules)
     monkeypatch.setattr(sys, "argv", ["conform5.py"])
-    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
     yield importlib.import_module("tests.conform.conform5")
     for name in set(sys.modules) - before:
-        if name in ("tests.conform.conform5", "conform", "play", "wire"):
+        if name in ("tests.conform.conform5", "error_texts", "conform", "play", "wire"):
             del sys.modules[name]
 
 
