@@ -12,12 +12,13 @@ Rules of this file
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, overload
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["BEHAVIOURS", "DEFAULT", "NAMES", "VERSIONS", "WITH_REPLICATOR", "Behaviour", "Version", "version_of"]
+__all__ = ["BEHAVIOURS", "DEFAULT", "NAMES", "VERSIONS", "WITH_REPLICATOR", "Behaviour", "Version", "nearest_version", "version_of"]
 
 NAMES: Final = ("4.2.4", "5.0.1")
 """The versions, in the order of the columns."""
@@ -291,3 +292,13 @@ def version_of(name: str) -> Version:
     if name not in VERSIONS:
         raise LocalError(f"version {name!r}: must be {' or '.join(NAMES)}")
     return VERSIONS[name]
+
+
+def nearest_version(name: str) -> Version:
+    """Return the last version that is not later than this one, or else the first one; the default for an empty name."""
+    earlier = [version for known, version in VERSIONS.items() if _numbers(known)[:2] <= _numbers(name)[:2]]
+    return DEFAULT if not name else earlier[-1] if earlier else VERSIONS[NAMES[0]]
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", name)]

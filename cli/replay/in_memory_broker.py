@@ -30,12 +30,17 @@ _URL: Final = "pulsar://localhost:6650"
 class InMemoryBroker:
     """The core of the mini-broker. It exchanges bytes with a player."""
 
-    def __init__(self, settings: Mapping[str, str], now: int) -> None:
-        """``now`` is in milliseconds since 1970. Raises LocalError for an unknown setting or an invalid value."""
+    def __init__(self, settings: Mapping[str, str], now: int, *, version: str = "") -> None:
+        """``now`` is in milliseconds since 1970, and ``version`` the version of the captured broker, empty if unknown.
+
+        Raises LocalError for an unknown setting or an invalid value.
+        """
         from pcli.minibroker.broker import Broker
         from pcli.minibroker.settings import Settings
+        from pcli.minibroker.versions import nearest_version
 
-        read = Settings.from_pairs([f"{name}={value}" for name, value in settings.items()])
+        base = Settings.of_version(nearest_version(version))
+        read = Settings.from_pairs([f"{name}={value}" for name, value in settings.items()], base)
         self.broker: Broker = Broker(read, service_url=_URL, now=now)
         self.now = now
         self._application: Any = None

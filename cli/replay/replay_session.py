@@ -103,7 +103,8 @@ class ReplayRun:
         from pcli.replay.player.player import Pace
 
         start = replay.start_ms
-        broker = InMemoryBroker({**replay.preparation.settings, **replay.settings}, start)
+        found = replay.preparation
+        broker = InMemoryBroker({**found.settings, **replay.settings}, start, version=found.version)
         for call in replay.calls:
             broker.call(call)
         player = replay.player(start, Pace(speed=1), administered=True)

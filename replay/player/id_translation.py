@@ -11,7 +11,8 @@ Rules of this file
 3. If nothing changes in a frame, the captured bytes are sent.
 4. The producer's name in a message's metadata is unchanged: no broker compares it with the name in PRODUCER,
    deduplication uses it, and Key_Shared hashes it for messages without a key.
-5. Only the user's rules map topics: from captured to live in requests, and back in responses.
+5. Topics are mapped by the user's rules: from captured to live in requests, and back in responses. The names of
+   segments also contain the ids of segments (segment_translation.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pcli.codec.wire.build import join_frame, push_entry
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
+from pcli.replay.player.segment_translation import SegmentIds
 
 __all__ = ["Ids", "Position", "TopicRule", "position_of"]
 
@@ -49,6 +51,8 @@ class Ids:
     """The id mappings of one replay."""
 
     topics: Sequence[TopicRule] = ()
+    segments: SegmentIds = field(default_factory=SegmentIds)
+    """The ids of the segments of scalable topics."""
     positions: dict[Position, Position] = field(default_factory=dict)
     """Ledger and entry ids, captured to live."""
     live_positions: dict[Position, Position] = field(default_factory=dict)
@@ -155,7 +159,7 @@ class Ids:
                 body.txnid_most_bits, body.txnid_least_bits = known
         if self.shift_ms and getattr(body, "start_message_rollback_duration_sec", 0):
             body.start_message_rollback_duration_sec += -(-self.shift_ms // 1000)
-        if self.topics:
+        if self.topics or not self.segments.unchanged:
             for name in _TOPICS:
                 if name in fields and getattr(body, name):
                     self._replace_topics(body, name)
@@ -170,12 +174,15 @@ class Ids:
             value[:] = [self.topic(one) for one in value]
 
     def topic(self, name: str) -> str:
-        """Return the live name of a topic, according to the first rule that matches."""
+        """Return the live name of a topic, with the live id of a segment and according to the first rule that matches."""
+        captured, name = name, self.segments.live_name(name)
         for pattern, replacement in self.topics:
             live, count = pattern.subn(replacement, name)
             if count:
-                self.mapped[live] = name
+                self.mapped[live] = captured
                 return live
+        if name != captured:
+            self.mapped[name] = captured
         return name
 
     def _entry(self, frame: Frame) -> bytes | None:

@@ -33,6 +33,7 @@ from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.id_translation import Ids, Position, position_of
 from pcli.replay.player.response_matching import KEEP_ALIVE, ResponseMatcher
 from pcli.replay.player.script.script import RestCall, Script, Step
+from pcli.replay.player.segment_translation import SegmentIds
 
 __all__ = ["Action", "CloseConnection", "EntryHolders", "OpenConnection", "Pace", "Player", "SendCommand"]
 
@@ -116,6 +117,7 @@ class Player:
         contains indexes of steps to omit. ``auth`` is the method and data for CONNECT.
         """
         self.script, self.ids = script, ids
+        ids.segments = SegmentIds(script)
         self.matcher = ResponseMatcher(step for step in script.steps if step.index not in skipped)
         self.not_sent: list[Step] = []
         """Steps that could not be sent because their connection was closed or their ids are unknown."""
@@ -144,7 +146,7 @@ class Player:
             if frame.type == _PING:
                 out.append(SendCommand(stream, push_frame(pb.CommandPong())))
             elif frame.type not in KEEP_ALIVE:
-                self._take(stream, connection, frame)
+                self._take(stream, connection, self.ids.segments.captured_frame(stream, frame))
         if connection.reader.error is not None and not connection.lost:
             self.lost(stream)
             out.append(CloseConnection(stream))
@@ -226,7 +228,13 @@ class Player:
         return None if step is None else self._due(step)
 
     def _live(self, call: RestCall) -> RestCall:
-        """Return a call with the live message id in its body."""
+        """Return a call with the live message id in its body, and the live ids of segments in its path."""
+        if call.segments:
+            path, question, query = call.path.partition("?")
+            names = (self.ids.segments.live_name(name) for name in call.segments)
+            ids = [name.rpartition("-")[2] for name in names]
+            start = path.split("/")[: -len(ids)]
+            return RestCall(call.method, "/".join([*start, *ids]) + question + query, call.body)
         if call.position is None:
             return call
         ledger, entry = self.ids.positions.get(call.position, call.position)

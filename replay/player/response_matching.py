@@ -7,14 +7,16 @@ Rules of this file
    delivery with the same redelivery count is preferred, then the first delivery. On a Shared subscription, a delivery
    to a different consumer matches equally well; on a Key_Shared subscription it is the second choice. In both cases the
    consumer is reported as a difference.
-3. PING and PONG are not matched, because they depend only on timing.
+3. A layout or an assignment of segments is matched by its segments, because the number of layouts before the last one
+   and their repetitions depend on timing. If no captured layout or assignment has the segments, it is not matched.
+4. PING and PONG are not matched, because they depend only on timing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Final
 
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
@@ -32,6 +34,10 @@ _MESSAGE: Final = BY_NAME["MESSAGE"].number
 _UNREQUESTED: Final = frozenset(
     BY_NAME[name].number
     for name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC", "TOPIC_MIGRATED")
+)
+_SCALABLE: Final = frozenset(
+    BY_NAME[name].number
+    for name in ("SCALABLE_TOPIC_UPDATE", "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", "WATCH_SCALABLE_TOPICS_UPDATE")
 )
 _RECEIPTS: Final = frozenset(BY_NAME[name].number for name in ("SEND_RECEIPT", "SEND_ERROR"))
 _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECTED", "AUTH_CHALLENGE", "ERROR"))
@@ -79,6 +85,8 @@ class ResponseMatcher:
             if not step.from_client and step.type not in KEEP_ALIVE:
                 self._first.append(step)
                 for key in _keys_of(step):
+                    if self._open[key] and step.layout is not None:
+                        self.done_indexes.add(step.index)  # a repeated layout is matched, but not awaited
                     self._open[key].append(step)
 
     # -- live responses --------------------------------------------------------------------------------------------
@@ -186,7 +194,23 @@ def key_of(stream: int, frame: Frame) -> Hashable:
         return stream, row.name, getattr(body, "consumer_id", -1), getattr(body, "producer_id", -1), active
     if frame.type in _RECEIPTS:
         return stream, "send", body.producer_id, body.sequence_id
+    if frame.type in _SCALABLE:
+        return stream, row.name, *_content_of(body)
     request_id = getattr(body, "request_id", MINUS_ONE)
     if request_id != MINUS_ONE:
         return stream, "request", request_id
     return stream, "login" if frame.type in _LOGIN else row.name
+
+
+def _content_of(body: Any) -> Iterator[Hashable]:
+    """Yield what distinguishes a layout, an assignment or a list of topics from the others of its receiver."""
+    if isinstance(body, pb.CommandScalableTopicUpdate):
+        active = frozenset(one.segment_id for one in body.dag.segments if one.state == pb.ACTIVE)
+        yield from (body.session_id, body.HasField("error"), active, len(body.dag.segments))
+        yield body.dag.HasField("controller_broker_url")
+    elif isinstance(body, pb.CommandScalableTopicAssignmentUpdate):
+        segments = frozenset(one.SerializePartialToString() for one in body.assignment.segments)
+        yield from (body.consumer_id, body.assignment.layout_epoch, segments)
+    else:
+        names = (body.snapshot.topics, body.diff.added, body.diff.removed)
+        yield from (body.watch_id, body.HasField("snapshot"), *map(frozenset, names))

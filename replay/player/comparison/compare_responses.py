@@ -31,6 +31,8 @@ __all__ = ["EXTRA", "MISSING", "Difference", "Outcome", "compare"]
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
 _TRANSACTION: Final = ("txnid_least_bits", "txnid_most_bits")
+_LISTS: Final = {"segments": "segment_id", "segment_brokers": "segment_id", "assignments": "tc_id"}
+"""Fields with messages that have an id, and the field that contains the id."""
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
 
 
@@ -184,11 +186,23 @@ def _of_bodies(above: str, captured: Any, live: Any, ids: Ids) -> Iterator[Diffe
             yield from _of_ids(above + name, one, other, ids)
         elif hasattr(one, "ListFields") and hasattr(other, "ListFields"):
             yield from _of_bodies(f"{above}{name}.", one, other, ids)
+        elif name in _LISTS:
+            yield from _of_lists(f"{above}{name}.", name, one or (), other or (), ids)
         elif name in _TRANSACTION:
             if name == _TRANSACTION[0] and not _same_transaction(captured, live, ids):
                 yield Difference(above + name, one, other)
         elif not _same(name, one, other, ids):
             yield Difference(above + name, one, other)
+
+
+def _of_lists(above: str, name: str, captured: Any, live: Any, ids: Ids) -> Iterator[Difference]:
+    """Compare messages that have an id and no order."""
+    mine, theirs = ({getattr(one, _LISTS[name]): one for one in side} for side in (captured, live))
+    for key in sorted({**mine, **theirs}):
+        if key in mine and key in theirs:
+            yield from _of_bodies(f"{above}{key}.", mine[key], theirs[key], ids)
+        else:
+            yield Difference(f"{above}{key}", mine.get(key), theirs.get(key))
 
 
 def _same_transaction(captured: Any, live: Any, ids: Ids) -> bool:
@@ -212,8 +226,12 @@ def _same(name: str, captured: Any, live: Any, ids: Ids) -> bool:
         return bool(ids.mapped.get(f"persistent://{live}", f"persistent://{live}") == f"persistent://{captured}")
     if name == "schema_version":
         return bool(ids.versions.get(captured, captured) == live)
+    if name in ("resolved_topic_name", "segment_topic"):
+        return bool(ids.topic(captured) == live)
     if isinstance(captured, (str, bytes, int, float, bool)):
         return bool(captured == live)
+    if name in ("topics", "added", "removed"):  # scalable topics have no order in a snapshot
+        return sorted(captured) == sorted(ids.captured_topics(live))
     if name in ("topics", "new_topics", "deleted_topics", "topic"):
         return list(captured) == list(ids.captured_topics(live))
     return list(captured) == list(live)

@@ -24,6 +24,8 @@ def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bo
         return field in ("assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
     if outcome.name == "CONSUMER_STATS_RESPONSE":
         return field == "address"
+    if outcome.name in ("SCALABLE_TOPIC_UPDATE", "WATCH_TC_ASSIGNMENTS_UPDATE"):
+        return _is_other_address(difference)
     if outcome.name != "LOOKUP_RESPONSE" or step is None or step.frame is None or frame is None:
         return False
     if field == "proxy_through_service_url":
@@ -32,6 +34,14 @@ def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bo
     if field == "brokerServiceUrlTls":  # either broker may have no TLS port
         return all(url is None or _host(url) for url in (difference.captured, difference.live))
     return field == "brokerServiceUrl" and bool(_host(difference.captured)) and bool(_host(difference.live))
+
+
+def _is_other_address(difference: Difference) -> bool:
+    name, tls = difference.field.rpartition(".")[2].removesuffix("_tls"), difference.field.endswith("_tls")
+    urls = (difference.captured, difference.live)
+    if name not in ("broker_url", "controller_broker_url", "broker_service_url"):
+        return False
+    return all(_host(url) or (tls and url is None) for url in urls)  # either broker may have no TLS port
 
 
 def _host(url: Any) -> str:
@@ -66,6 +76,11 @@ def clock(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool
     if outcome.name == "MESSAGE":
         stamped = None not in (difference.captured, difference.live)
         return stamped and difference.field == "broker_entry.broker_timestamp"
+    if outcome.name == "SCALABLE_TOPIC_UPDATE":
+        return difference.field.endswith((".created_at_ms", ".sealed_at_ms")) and None not in (
+            difference.captured,
+            difference.live,
+        )
     if outcome.name == "CONSUMER_STATS_RESPONSE":
         return difference.field == "connectedSince" or difference.field.startswith("msgRate")
     return False

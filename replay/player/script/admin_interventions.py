@@ -16,13 +16,16 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pcli.codec.observe import Consumer, Producer
 from pcli.codec.proto import pb
+from pcli.codec.scalable import scalable_topic
+from pcli.codec.wire.frame import Frame
 from pcli.replay.player.id_translation import Position, position_of
+from pcli.replay.player.script.scalable_topic_changes import TopicChange
 from pcli.replay.player.script.script import RESTART, Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["Intervention", "find_interventions"]
@@ -41,28 +44,47 @@ class Intervention:
     topic: str
     """The topic; empty for all topics."""
     call: RestCall
+    keeps_acks: bool = False
+    """Whether no ACK is lost: the topic is not loaded again, or its cursor changes."""
 
 
-def find_interventions(script: Script, rename: Rename = str) -> list[Intervention]:
-    """Return all operations. ``rename`` maps captured topic names to the names in the calls."""
+def find_interventions(
+    script: Script, rename: Rename = str, changes: Sequence[TopicChange] = ()
+) -> list[Intervention]:
+    """Return all operations. ``rename`` maps captured topic names to the names in the calls.
+
+    ``changes`` are the changes of scalable topics, which also close producers and consumers.
+    """
     interventions: list[Intervention] = []
     restart = _restart(script)
-    for group in _groups(script):
+    sealed = {name: change.step.index for change in changes for name in change.replaced}
+    for group in _groups(script, sealed):
         topic = group[0].topic
         call = _call_for_group(script, group, topic, topic_path(rename(topic)))
         if call is not None:
-            interventions.append(Intervention(group[0], topic, call))
-    interventions += _unseen(script, {intervention.topic for intervention in interventions}, rename)
+            interventions.append(Intervention(group[0], topic, call, _keeps_acks(call)))
+    interventions += _unseen(script, {*sealed, *(intervention.topic for intervention in interventions)}, rename)
+    interventions += [
+        Intervention(change.step, name, change.call, keeps_acks=True)
+        for change in changes
+        for name in change.replaced or (change.topic,)
+    ]
     if restart is not None:
         interventions.append(Intervention(restart, "", RESTART))
     return interventions
 
 
-def _groups(script: Script) -> Iterator[list[Step]]:
-    """Yield the unrequested CLOSEs, grouped by operation."""
+def _keeps_acks(call: RestCall) -> bool:
+    return call.method == "DELETE" or call.position is not None or "/seek?" in call.path
+
+
+def _groups(script: Script, sealed: Mapping[str, int]) -> Iterator[list[Step]]:
+    """Yield the unrequested CLOSEs, grouped by operation, without those of segments that were sealed."""
     open_: dict[str, list[Step]] = {}
     for step in _unrequested(script):
         topic = step.topic
+        if step.index >= sealed.get(topic, len(script.steps)):
+            continue
         group = open_.get(topic)
         again = group is not None and any(_same_peer(step, one) for one in group)
         if group is not None and not again and step.time_ms - group[0].time_ms < _TOGETHER_MS:
@@ -195,9 +217,15 @@ def _reset(script: Script, group: list[Step], path: str) -> RestCall:
         if (step.peer.topic, step.peer.subscription) == (peer.topic, peer.subscription):
             position = position_of(step.frame.command.message.message_id)
             if step.index > group[-1].index and position in seen:
+                if scalable_topic(peer.topic):
+                    return RestCall("POST", f"{path}/seek?timestamp={_publish_time(step.frame)}")
                 return RestCall("POST", f"{path}/resetcursor", position=position)
             seen.add(position)
     return RestCall("DELETE", f"{path}?force=true")
+
+
+def _publish_time(frame: Frame) -> int:
+    return frame.metadata.publish_time if frame.metadata is not None else 0
 
 
 def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Intervention]:

@@ -19,16 +19,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.script.admin_interventions import find_interventions
 from pcli.replay.player.script.commands_not_replayed import skipped_steps, topics_of
 from pcli.replay.player.script.recorded_exchanges import responses_to_sends, stored
+from pcli.replay.player.script.scalable_topic_changes import find_changes
 from pcli.replay.player.script.script import Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["Preparation", "prepare"]
 
 _TIMESTAMP: Final = "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor"
 _INDEX: Final = "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor"
+_FEATURES_OF_5: Final = ("supports_scalable_topics", "supports_tc_metadata_discovery")
+_VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 _HUMP: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 """Word boundaries in the name of a schema type. The REST interface writes KeyValue as KEY_VALUE."""
 
@@ -37,6 +41,8 @@ _HUMP: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 class Preparation:
     """The settings and REST calls that a replay needs."""
 
+    version: str = ""
+    """The version of the captured broker (``5.0.1``); empty if the capture does not show it."""
     settings: dict[str, str] = field(default_factory=dict)
     """Names and values of broker.conf that the capture shows."""
     calls: list[RestCall] = field(default_factory=list)
@@ -58,12 +64,18 @@ def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -
     names.
     """
     found = Preparation()
+    found.version = _version(script)
     found.settings = {name: value for name, value in _settings(script) if name not in settings}
     found.calls = [*_namespaces(script, rename), *_schemas(script, rename)]
     _partitions(script, found, rename, partitioned=settings.get("allowAutoTopicCreationType") == "partitioned")
-    interventions = find_interventions(script, rename)
+    scalable = find_changes(script, rename)
+    found.calls += scalable.calls
+    interventions = find_interventions(script, rename, scalable.changes)
     for intervention in interventions:
-        found.instead.setdefault(intervention.step.index, []).append(intervention.call)
+        table = found.before if intervention.step.from_client else found.instead
+        calls = table.setdefault(intervention.step.index, [])
+        if intervention.call not in calls:  # a merge replaces two segments
+            calls.append(intervention.call)
     found.topics = {intervention.topic for intervention in interventions}
     found.skipped = skipped_steps(script, interventions)
     _size_limits(script, found, rename)
@@ -71,6 +83,17 @@ def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def _version(script: Script) -> str:
+    """Return the version in the first CONNECTED. Commands of Pulsar 5.0 also show the version."""
+    for step in script.steps:
+        row = COMMANDS.get(step.type)
+        if row is not None and row.feature in _FEATURES_OF_5:
+            return "5.0"
+    greetings = (step.frame for step in script.steps if step.name == "CONNECTED")
+    names = (frame.command.connected.server_version for frame in greetings if frame is not None)
+    return next((found[0] for name in names if (found := _VERSION.search(name))), "")
 
 
 def _settings(script: Script) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from pcli.codec.capture import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.frames import RESYNC, START
 from pcli.codec.errors import CaptureError
 from pcli.codec.observe import Facts, Observer
-from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.commands import BY_NAME
 from pcli.replay.player.script.command_order import in_order_of_effects
 from pcli.replay.player.script.composed_starts import ComposedStarts, compose_starts
 from pcli.replay.player.script.script import CapturedConnection, Script, Step
@@ -165,7 +165,8 @@ def _play(
             script.left_out["frames of the broker's internal client"] += 1
         else:
             time_ms = frame.time_ns / _MS
-            yield Step(frame.number, number, time_ms, frame.from_client, frame, facts.peer, facts.request)
+            layout = None if frame.from_client else facts.layout
+            yield Step(frame.number, number, time_ms, frame.from_client, frame, facts.peer, facts.request, layout)
     if end is not None:
         yield Step(end.packet, number, end.time_ns / _MS, end.from_client, None, reset=end.reset)
 
@@ -183,17 +184,9 @@ def _why_not(seen: list[Facts], wanted: Wanted | None, *, known_start: bool) -> 
         return "connections that began before the capture"
     if all(facts.frame.from_client for facts in seen):
         return "connections without a response from the broker"
-    if any(_is_newer(facts.frame.type) for facts in seen):
-        return "connections with features of Pulsar 5.0: scalable topics, watched coordinators"
     if wanted is not None and not any(map(wanted, seen)):
         return "connections without a frame that the filter accepts"
     return ""
-
-
-def _is_newer(number: int) -> bool:
-    """Return whether a command belongs to a feature of Pulsar 5.0, whose segments and leases cannot be recreated."""
-    row = COMMANDS.get(number)
-    return row is not None and row.feature in ("supports_scalable_topics", "supports_tc_metadata_discovery")
 
 
 _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONNECTED", "PING", "PONG"))

@@ -9,16 +9,22 @@ Rules of this file
    entry. The player then waits for this receipt, because the timing of a live broker differs.
 4. If a subscription starts at the latest message and received an entry whose SEND was in flight during the SUBSCRIBE,
    the subscription was created before the entry was stored. Its SUCCESS is placed before the SEND.
+5. Consumers that share a segment get its entry buckets in the order in which they were added. If two were added at the
+   same time, the consumer that received the lower entry hashes was first. Its SUCCESS is placed before the other
+   SUBSCRIBE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
+from pcli.codec.scalable import key_hashes
+from pcli.codec.scalable.segment_name import HASHES
+from pcli.codec.wire.frame import Frame
 from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.recorded_exchanges import stored
 
@@ -31,10 +37,13 @@ __all__ = ["in_order_of_effects"]
 def in_order_of_effects(steps: list[Step]) -> list[Step]:
     """Return the steps in processing order."""
     ordered = list(steps)
-    for earlier, later, response in [*_crossed_sends(steps), *_crossed_subscribes(steps)]:
+    sharing = list(_crossed_sharing(steps))
+    exchanged = ((second, first, response) for first, _, second, response in sharing if first.time_ms > second.time_ms)
+    for earlier, later, response in [*_crossed_sends(steps), *_crossed_subscribes(steps), *exchanged]:
         _move(ordered, earlier, later, response)
     positions = {step: position for position, step in enumerate(ordered)}
-    for response, step in [*_receipts_first(steps), *_successes_first(steps)]:
+    shared_first = ((response, second) for _, response, second, _ in sharing)
+    for response, step in [*_receipts_first(steps), *_successes_first(steps), *shared_first]:
         if positions[response] > positions[step]:  # most steps are in order; the check saves a linear search
             _put_before(ordered, response, step)
     return ordered
@@ -115,3 +124,34 @@ def _crossed_subscribes(steps: list[Step]) -> Iterator[tuple[Step, Step, Step]]:
                 under_way = send.time_ms < step.time_ms < receipt.time_ms and send.stream != step.stream
                 if under_way and send.topic == step.topic and (step.topic, step.peer.subscription, position) in got:
                     yield send, step, receipt
+
+
+def _crossed_sharing(steps: list[Step]) -> Iterator[tuple[Step, Step, Step, Step]]:
+    """Yield SUBSCRIBEs of two consumers that were added to a segment at the same time, in order, with the responses."""
+    responses = {step.request.number: step for step in steps if step.request is not None and step.name == "SUCCESS"}
+    hashes: dict[Consumer, int] = {}
+    found: dict[tuple[str, str], list[tuple[Step, Step]]] = {}
+    for step in steps:
+        if step.frame is None or not isinstance(step.peer, Consumer):
+            continue
+        if step.name == "MESSAGE":
+            hashes[step.peer] = min(_entry_hash(step.frame), hashes.get(step.peer, HASHES))
+        elif step.name == "SUBSCRIBE" and step.frame.command.subscribe.keySharedMeta.entry_bucket_dispatch:
+            response = responses.get(step.frame.number)
+            if response is not None:
+                found.setdefault((step.peer.topic, step.peer.subscription), []).append((step, response))
+    for added in found.values():
+        for (one, success), (other, response) in combinations(added, 2):
+            if other.time_ms < success.time_ms and one.peer in hashes and other.peer in hashes:
+                pair = [(one, success), (other, response)]
+                pair.sort(key=lambda subscribed: hashes[subscribed[0].peer])
+                yield *pair[0], *pair[1]
+
+
+def _entry_hash(frame: Frame) -> int:
+    metadata = frame.metadata
+    if metadata is None:
+        return HASHES
+    if metadata.HasField("entry_hash_min"):
+        return metadata.entry_hash_min
+    return key_hashes(metadata.partition_key.encode())[1]

@@ -95,7 +95,7 @@ def _unclaimed(script: Script, responses: dict[Step, Step]) -> dict[bytes, set[P
 def _lost_acks(script: Script, interventions: list[Intervention]) -> Iterator[int]:
     """Yield ACKs during an unload, termination or restart if one of their entries is redelivered later."""
     for intervention in interventions:
-        if intervention.call.position is not None or intervention.call.method == "DELETE":
+        if intervention.keeps_acks:
             continue
         again: dict[tuple[str, str], set[Position]] = {}
         for step in reversed(script.steps[intervention.step.index :]):

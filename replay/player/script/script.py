@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pcli.codec.capture import CapturedFrame
@@ -13,7 +13,7 @@ from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.topic_name import TopicName
 
 if TYPE_CHECKING:
-    from pcli.codec.observe import Consumer, Producer, Request
+    from pcli.codec.observe import Consumer, LayoutUpdate, Producer, Request
 
 __all__ = ["RESTART", "CapturedConnection", "Rename", "RestCall", "Script", "Step", "topic_path"]
 
@@ -35,6 +35,8 @@ class Step:
     """The producer or consumer of the frame, if known from the capture."""
     request: Request | None = None
     """The request to which the frame is the response."""
+    layout: LayoutUpdate | None = None
+    """The layout in a SCALABLE_TOPIC_UPDATE."""
     reset: bool = False
     """Whether the connection ended with an RST."""
     name: str = field(init=False)
@@ -101,6 +103,8 @@ class RestCall:
     body: object = None
     position: tuple[int, int] | None = None
     """A captured message id that becomes the body when its live id is known."""
+    segments: tuple[str, ...] = ()
+    """The captured names of segments whose ids are the end of the path. The call has their live ids."""
 
 
 RESTART = RestCall("RESTART", "")
@@ -113,4 +117,8 @@ def topic_path(topic: str | TopicName) -> str:
         name = topic if isinstance(topic, TopicName) else TopicName.parse(str(topic))
     except LocalError:
         return str(topic)
-    return f"{name.domain}/{name.tenant}/{name.namespace}/{name.encoded_local}"
+    if name.domain == "segment":
+        local, _, descriptor = name.local.rpartition("/")
+        return f"segments/{name.tenant}/{name.namespace}/{replace(name, local=local).encoded_local}/{descriptor}"
+    domain = "scalable" if name.domain == "topic" else name.domain
+    return f"{domain}/{name.tenant}/{name.namespace}/{name.encoded_local}"

@@ -113,7 +113,8 @@ def play() -> Callable[..., Any]:
         path: Path, settings: dict[str, str] | None = None, *, fault: Spoil | None = None, administered: bool = True
     ) -> Any:
         replay = Replay(read(path), settings or {})
-        broker = InMemoryBroker({**replay.preparation.settings, **replay.settings}, replay.start_ms)
+        found = replay.preparation
+        broker = InMemoryBroker({**found.settings, **replay.settings}, replay.start_ms, version=found.version)
         for call in replay.calls:
             broker.call(call)
         player = replay.player(replay.start_ms, Pace(speed=1), administered=administered)
