@@ -38,7 +38,10 @@ __all__ = ["ANY", "Conversation", "ConversationClient", "entry", "ids", "place"]
 
 _KEEP_ALIVE: Final = ("PING", "PONG")
 _LOGIN: Final = ("CONNECT", "AUTH_RESPONSE")
-_ID_FIELDS: Final = ("request_id", "producer_id", "consumer_id", "sequence_id", "watcher_id")
+_ID_FIELDS: Final = (
+    *("request_id", "producer_id", "consumer_id", "sequence_id", "watcher_id"),
+    *("session_id", "watch_id"),
+)
 _READ: Final = 1 << 16
 
 

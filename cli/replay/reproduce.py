@@ -64,17 +64,22 @@ def reproduction(name: str, script: Script) -> str:
 
     from pcli.cli.replay.in_memory_broker import InMemoryBroker
     from pcli.minibroker.settings import Settings
+    from pcli.minibroker.versions import DEFAULT
     from pcli.replay.player.recording_player import RecordingPlayer
     from pcli.replay.player.replay import Replay
     from pcli.replay.player.reproduce.test_module_source import reproduce
 
     replay = Replay(script)
-    broker = InMemoryBroker(replay.preparation.settings, replay.start_ms)
+    found = replay.preparation
+    broker = InMemoryBroker(found.settings, replay.start_ms, version=found.version)
     for call in replay.calls:
         broker.call(call)
     player = RecordingPlayer(replay)
     broker.play(player, lambda _: None)
     player.date(broker.now)
-    usual = {key: str(value) for key, value in asdict(Settings()).items()}
-    settings = {key: value for key, value in replay.preparation.settings.items() if usual.get(key) != value}
+    version = broker.broker.version
+    usual = {key: str(value) for key, value in asdict(Settings.of_version(version)).items()}
+    settings = {key: value for key, value in found.settings.items() if usual.get(key) != value}
+    if version is not DEFAULT:
+        settings = {"version": version.name, **settings}
     return reproduce(name, replay, player, broker.broker.service_url, settings)

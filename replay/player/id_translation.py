@@ -174,7 +174,7 @@ class Ids:
             value[:] = [self.topic(one) for one in value]
 
     def topic(self, name: str) -> str:
-        """Return the live name of a topic, with the live id of a segment and according to the first rule that matches."""
+        """Return the live name of a topic, according to the first rule that matches, with the live id of a segment."""
         captured, name = name, self.segments.live_name(name)
         for pattern, replacement in self.topics:
             live, count = pattern.subn(replacement, name)

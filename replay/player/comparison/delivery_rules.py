@@ -7,8 +7,19 @@ from typing import Final
 from pcli.codec.observe import Consumer
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
+from pcli.replay.player.script.script import Step
 
-__all__ = ["choice", "crossed", "end_of_capture", "overshoot", "redelivered", "repeated_notification", "unanswered"]
+__all__ = [
+    "choice",
+    "crossed",
+    "end_of_capture",
+    "overshoot",
+    "passed_layout",
+    "redelivered",
+    "repeated_layout",
+    "repeated_notification",
+    "unanswered",
+]
 
 _SOON_MS: Final = 500
 """Maximum time in milliseconds by which the captured broker may have been slower than the live broker."""
@@ -92,18 +103,45 @@ def repeated_notification(difference: Difference, outcome: Outcome, evidence: Ev
     if outcome.name == "ACTIVE_CONSUMER_CHANGE" and step is not None and step.frame is not None:
         again = evidence.previous_state.get(step.index) == step.frame.command.active_consumer_change.is_active
         return difference.field == MISSING and again
-    if outcome.name != "REACHED_END_OF_TOPIC" or difference.field != EXTRA or evidence.is_repeated(outcome):
+    if outcome.name != "REACHED_END_OF_TOPIC":
+        return False
+    if difference.field == MISSING:
+        return evidence.was_sent(outcome)
+    if difference.field != EXTRA or evidence.is_repeated(outcome):
         return False
     return evidence.deliveries.subscription_of(outcome.pair.consumer) in evidence.notified_of_end
 
 
 def crossed(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The broker closed a producer or consumer while its client closed the connection."""
+    """The broker closed a producer or consumer while its client closed it, or closed the connection."""
     if difference.field != EXTRA or outcome.name not in ("CLOSE_PRODUCER", "CLOSE_CONSUMER"):
         return False
-    steps, last_sent = evidence.script.steps, max(outcome.pair.last_sent, 0)
-    own = (step for step in steps[last_sent:] if step.stream == outcome.pair.stream and step.frame is None)
-    return any(step.time_ms - steps[last_sent].time_ms < _SOON_MS for step in own) and not evidence.is_repeated(outcome)
+    last_sent = max(outcome.pair.last_sent, 0)
+    steps = evidence.script.steps[last_sent:]
+    # The live frame arrived before the next command of a client was sent.
+    start = next((step.time_ms for step in steps[1:] if step.from_client), steps[0].time_ms)
+    own = (step for step in steps if step.stream == outcome.pair.stream and _closes(step, outcome))
+    return any(step.time_ms - start < _SOON_MS for step in own) and not evidence.is_repeated(outcome)
+
+
+def _closes(step: Step, outcome: Outcome) -> bool:
+    """Return whether a client closes the producer or consumer that the live broker also closed."""
+    if step.frame is None:
+        return True
+    if not step.from_client or step.name != outcome.name or outcome.frame is None:
+        return False
+    name = "producer_id" if outcome.name == "CLOSE_PRODUCER" else "consumer_id"
+    return bool(getattr(step.frame.body, name) == getattr(outcome.frame.body, name))
+
+
+def repeated_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """The broker sent a layout again, without a change, another number of times."""
+    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_repeated(outcome)
+
+
+def passed_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """The broker sent another number of layouts or assignments before one that both brokers sent."""
+    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_between(outcome)
 
 
 def unanswered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:

@@ -94,6 +94,8 @@ def transactions(difference: Difference, outcome: Outcome, evidence: Evidence) -
         return _message_of(difference, outcome, evidence)
     if outcome.name == "ACK_RESPONSE":
         return difference.field in ("error", "message") and frame is not None and is_refusal(frame)
+    if outcome.name == "WATCH_TC_ASSIGNMENTS_UPDATE":
+        return difference.field in ("error", "message", "snapshot") and frame is not None and is_refusal(frame)
     is_request = step is not None and ("TXN" in step.name or step.name.startswith(("TC_CLIENT", "SEND_RECEIPT")))
     return is_request and difference.field == "type" and frame is not None and is_refusal(frame)
 

@@ -14,6 +14,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import Outcome
 from pcli.replay.player.comparison.deliveries import Deliveries, Subscription
+from pcli.replay.player.comparison.scalable_updates import ScalableUpdates
 from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.response_matching import ResponseMatcher, key_of
 from pcli.replay.player.script.recorded_exchanges import Transactions, stored
@@ -50,6 +51,7 @@ class Evidence:
             frozenset(intervention_topics),
         )
         self.deliveries = Deliveries(script, matcher, ids)
+        self.scalable_updates = ScalableUpdates(script, matcher)
         self.requests: dict[tuple[int, int], Step] = {}
         """Requests by connection and request id."""
         self.answered: set[int] = set()
@@ -115,6 +117,11 @@ class Evidence:
         elif outcome.name in ("SEND_RECEIPT", "SEND_ERROR"):
             causes = len(self.send_of(outcome))
         return self._heard[key_of(stream, frame)] > causes
+
+    def was_sent(self, outcome: Outcome) -> bool:
+        """Return whether the live broker sent a response like the captured one at another time."""
+        step = outcome.step
+        return step is not None and step.frame is not None and self._heard[key_of(step.stream, step.frame)] > 0
 
     def request_of(self, outcome: Outcome) -> Step | None:
         """Return the captured request of the outcome's live response."""

@@ -59,6 +59,8 @@ RULES: Final = (
     Rule("overshoot", "timing", delivery_rules.overshoot),
     Rule("end of capture", "capture", delivery_rules.end_of_capture),
     Rule("told again", "timing", delivery_rules.repeated_notification),
+    Rule("repeated layout", "timing", delivery_rules.repeated_layout),
+    Rule("passed layout", "timing", delivery_rules.passed_layout),
     Rule("crossed", "timing", delivery_rules.crossed),
     Rule("unanswered", "capture", delivery_rules.unanswered),
     Rule("no administrator", "policy", feature_rules.administrator),

@@ -39,6 +39,8 @@ _OWN: Final = frozenset({
     "CommandConsumerStatsResponse.address",
     "CommandConsumerStatsResponse.connectedSince",
     "BrokerEntryMetadata.broker_timestamp",
+    "SegmentInfoProto.created_at_ms",
+    "SegmentInfoProto.sealed_at_ms",
 })  # fmt: skip
 _RATE: Final = "CommandConsumerStatsResponse.msgRate"
 _TOPICS: Final = ("topic", "topics", "new_topics")

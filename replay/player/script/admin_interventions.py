@@ -48,9 +48,7 @@ class Intervention:
     """Whether no ACK is lost: the topic is not loaded again, or its cursor changes."""
 
 
-def find_interventions(
-    script: Script, rename: Rename = str, changes: Sequence[TopicChange] = ()
-) -> list[Intervention]:
+def find_interventions(script: Script, rename: Rename = str, changes: Sequence[TopicChange] = ()) -> list[Intervention]:
     """Return all operations. ``rename`` maps captured topic names to the names in the calls.
 
     ``changes`` are the changes of scalable topics, which also close producers and consumers.

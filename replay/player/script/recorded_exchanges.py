@@ -73,6 +73,8 @@ _REFUSALS: Final = (
     "Server don't support transaction ack!",
 )
 """Errors of a broker without transactions (classes ServerCnx, TransactionBufferDisable and Consumer)."""
+_NO_COORDINATORS: Final = "Transaction coordinator not ready"
+"""The error of a watch on coordinators."""
 
 
 class Transactions:
@@ -106,8 +108,10 @@ def _is_inside(frame: Frame) -> bool:
 
 
 def is_refusal(frame: Frame) -> bool:
-    """Return whether an ERROR, SEND_ERROR or ACK_RESPONSE reports that transactions are disabled."""
+    """Return whether a response reports that transactions are disabled."""
     command = frame.command
+    if command.HasField("watchTcAssignmentsUpdate"):
+        return command.watchTcAssignmentsUpdate.message == _NO_COORDINATORS
     return any(
         body.error == pb.NotAllowedError and body.message in _REFUSALS
         for body in (command.error, command.send_error, command.ackResponse)

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pcli.codec.scalable import Change, Layout, changes, scalable_topic, selected_topic
 from pcli.codec.proto import pb
+from pcli.codec.scalable import Change, Layout, changes, scalable_topic, selected_topic
 from pcli.codec.scalable.segment_name import HASHES, scalable_namesake
 from pcli.codec.wire.topic_name import split_partition
 from pcli.replay.player.script.script import Rename, RestCall, Script, Step, topic_path
@@ -186,7 +186,9 @@ class _Reader:
             segments = () if layout is None else tuple(one.name(topic) for one in layout.segments.values())
             start = _first_effect(self._script, step, topic, segments, None)
             query = "?force=true" if start.name in _ENDS else ""  # otherwise the clients of segments remain
-            self._found.changes.append(TopicChange(start, topic, RestCall("DELETE", self._path(topic) + query), segments))
+            self._found.changes.append(
+                TopicChange(start, topic, RestCall("DELETE", self._path(topic) + query), segments)
+            )
 
     def _add(self, shown: Step, topic: str, call: RestCall, replaced: tuple[str, ...], epoch: int | None) -> None:
         start = _first_effect(self._script, shown, topic, replaced, epoch)

@@ -22,6 +22,11 @@ def a_close(body):
     return push_frame(pb.CommandCloseConsumer(consumer_id=body.consumer_id, request_id=2**64 - 1))
 
 
+def add_a_segment(body):
+    body.dag.segments.add().CopyFrom(body.dag.segments[0])
+    body.dag.segments[-1].segment_id = 9
+
+
 def remove_played(body):
     del body.topics[:]
 
@@ -73,6 +78,25 @@ FAULTS = [
         ("drop", "ACTIVE_CONSUMER_CHANGE", 1, lambda body: body.is_active),
         ("ACTIVE_CONSUMER_CHANGE", "missing"),
     ),
+    ("told again", "java5/split.pcap", ("drop", "REACHED_END_OF_TOPIC", 2), ("REACHED_END_OF_TOPIC", "missing")),
+    (
+        "repeated layout",
+        "java5/split.pcap",
+        ("change", "SCALABLE_TOPIC_UPDATE", add_a_segment, 3),
+        ("SCALABLE_TOPIC_UPDATE", "extra"),
+    ),
+    (
+        "passed layout",
+        "java/scalable-topic.pcap",
+        ("drop", "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", 1, lambda body: body.assignment.layout_epoch == 1),
+        ("SCALABLE_TOPIC_ASSIGNMENT_UPDATE", "missing"),
+    ),
+    (
+        "passed layout",
+        "java/scalable-topic.pcap",
+        ("change", "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", lambda body: set_to("layout_epoch", 7)(body.assignment)),
+        ("SCALABLE_TOPIC_ASSIGNMENT_UPDATE", "extra"),
+    ),
     ("crossed", "python/26a-broker-restart.pcap", ("instead", "MESSAGE", a_close, 5), ("CLOSE_CONSUMER", "extra")),
     ("unanswered", "python/36b-ends-mid-record.pcap", ("twice", "SEND_RECEIPT", 3), ("SEND_RECEIPT", "extra")),
     ("end of capture", "python/36b-ends-mid-record.pcap", ("twice", "MESSAGE", 3), ("MESSAGE", "extra")),
@@ -106,6 +130,16 @@ OTHERWISE = {"version": "flex/01-produce-consume.pcap", "no administrator": "go/
 
 
 EXCUSED_ONCE = [
+    (
+        "java5/split.pcap",
+        ("change", "SCALABLE_TOPIC_UPDATE", lambda body: set_to("hash_end", 9)(body.dag.segments[0])),
+        ("SCALABLE_TOPIC_UPDATE", "dag.segments.0.hash_end"),
+    ),
+    (
+        "java5/split.pcap",
+        ("change", "SCALABLE_TOPIC_UPDATE", lambda body: set_to("broker_url", "nowhere")(body.dag.segment_brokers[0])),
+        ("SCALABLE_TOPIC_UPDATE", "dag.segment_brokers.0.broker_url"),
+    ),
     ("flex/04-reconnect.pcapng", ("twice", "MESSAGE", 5), ("MESSAGE", "extra")),
     ("flex/04-reconnect.pcapng", ("twice", "CLOSE_CONSUMER"), ("CLOSE_CONSUMER", "extra")),
     ("go/batch-index.pcap", ("drop", "MESSAGE", 4), ("MESSAGE", "missing")),
