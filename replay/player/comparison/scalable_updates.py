@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Any, Final
 
-from pcli.codec.scalable import Layout, contradictions
+from pcli.codec.scalable import Layout, contradictions, selected_topic
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Outcome
 from pcli.replay.player.response_matching import ResponseMatcher, key_of
@@ -35,7 +35,9 @@ class ScalableUpdates:
         """The index of each receiver's last captured update that also arrived in the replay."""
         self._last_live: dict[Hashable, int] = {}
         """The number of each receiver's last live update that was also captured."""
-        self._segments: set[tuple[int, int, int]] = set()
+        self.segments: set[str] = set()
+        """The names of all captured segments."""
+        self._ranges: set[tuple[int, int, int]] = set()
         """Id and range of all captured segments."""
         self._epochs: set[int] = set()
         for step in script.steps:
@@ -43,7 +45,10 @@ class ScalableUpdates:
                 self._captured[key_of(step.stream, step.frame)] += 1
                 epoch, segments = _content(step.frame)
                 self._epochs.add(epoch)
-                self._segments.update(segments)
+                self._ranges.update(segments)
+            if step.layout is not None:
+                topic = selected_topic(step.layout.topic)
+                self.segments.update(one.name(topic) for one in step.layout.after.segments.values())
         for pair in matcher.pairs:
             if pair.frame is None or not any(map(pair.frame.command.HasField, _FIELDS)):
                 continue
@@ -70,7 +75,7 @@ class ScalableUpdates:
         if outcome.step is not None:
             return outcome.step.index < self._last_captured.get(receiver, -1)
         epoch, segments = _content(found[1])
-        possible = epoch in self._epochs and set(segments) <= self._segments
+        possible = epoch in self._epochs and set(segments) <= self._ranges
         return possible and outcome.pair.order < self._last_live.get(receiver, -1)
 
 
