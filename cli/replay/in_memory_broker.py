@@ -83,7 +83,7 @@ class InMemoryBroker:
                 case CloseConnection(stream):
                     self._close_connection(self._of[stream])
                 case RestCall():
-                    self.call(action)
+                    player.answered(action, self.call(action))
             self._flush(player)
 
     def _close_connection(self, connection: Connection) -> None:

@@ -13,7 +13,7 @@ from pcli.codec.observe.fields.field_table import all_fields, describe_fields, f
 from pcli.codec.observe.fields.general_fields import problems_of
 from pcli.codec.observe.filters.filter import Filter, compile_filter
 from pcli.codec.observe.observer import Observer, answer_index
-from pcli.codec.observe.observer_state import Consumer, Facts, ObservedFrame, Producer, Request
+from pcli.codec.observe.observer_state import Consumer, Facts, LayoutUpdate, ObservedFrame, Producer, Request
 from pcli.codec.observe.output.frame_json import column, flatten, show
 from pcli.codec.observe.two_pass import AnswerIndex
 
@@ -23,6 +23,7 @@ __all__ = [
     "Facts",
     "Field",
     "Filter",
+    "LayoutUpdate",
     "ObservedFrame",
     "Observer",
     "Producer",

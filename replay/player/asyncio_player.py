@@ -119,7 +119,8 @@ class _ReplaySession:
                 self._close_connection(stream, reset=reset)
             case RestCall():
                 if self._admin:
-                    await asyncio.to_thread(call_rest, self._admin, action, self._security)
+                    status = await asyncio.to_thread(call_rest, self._admin, action, self._security)
+                    self._player.answered(action, status)
 
     async def _open(self, stream: int) -> None:
         host, port = self._to.hosts[0]

@@ -20,6 +20,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -46,6 +47,8 @@ _AUTH_CHALLENGE: Final = BY_NAME["AUTH_CHALLENGE"].number
 _AUTH_RESPONSE: Final = BY_NAME["AUTH_RESPONSE"].number
 _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
 _CONNECTED: Final = BY_NAME["CONNECTED"].number
+_REFUSED: Final = 400
+_EXISTS: Final = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ class Player:
         self.matcher = ResponseMatcher(step for step in script.steps if step.index not in skipped)
         self.not_sent: list[Step] = []
         """Steps that could not be sent because their connection was closed or their ids are unknown."""
+        self.refused: Counter[str] = Counter()
+        """REST calls that the live broker refused."""
         self._pace, self._auth = pace, auth
         self._before, self._instead = dict(before or {}), dict(instead or {})
         self._lines = [
@@ -230,16 +235,27 @@ class Player:
     def _live(self, call: RestCall) -> RestCall:
         """Return a call with the live message id in its body, and the live ids of segments in its path."""
         if call.segments:
-            path, question, query = call.path.partition("?")
-            names = (self.ids.segments.live_name(name) for name in call.segments)
-            ids = [name.rpartition("-")[2] for name in names]
-            start = path.split("/")[: -len(ids)]
-            return RestCall(call.method, "/".join([*start, *ids]) + question + query, call.body)
+            return RestCall(call.method, self._live_path(call), call.body)
         if call.position is None:
             return call
         ledger, entry = self.ids.positions.get(call.position, call.position)
         body = {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": -1}
         return RestCall(call.method, call.path, body)
+
+    def _live_path(self, call: RestCall) -> str:
+        path, question, query = call.path.partition("?")
+        for name in call.segments:
+            before, after = (f"/{one.rpartition('/')[2]}/" for one in (name, self.ids.segments.live_name(name)))
+            path = path.replace(before, after)
+        if path.startswith("scalable/"):
+            ids = [self.ids.segments.live_name(name).rpartition("-")[2] for name in call.segments]
+            path = "/".join([*path.split("/")[: -len(ids)], *ids])
+        return path + question + query
+
+    def answered(self, call: RestCall, status: int) -> None:
+        """Note the status of a REST call. An object that was to be created may exist (409)."""
+        if status >= _REFUSED and status != _EXISTS:
+            self.refused[f"{call.method} {call.path} (status {status})"] += 1
 
     def _next(self) -> Step | None:
         return self._lines[self._at] if self._at < len(self._lines) else None

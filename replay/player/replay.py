@@ -6,7 +6,7 @@ script/seed_messages.py), replay the script (player.py), and report the differen
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -70,8 +70,8 @@ class Replay:
     def report(self, player: Player, *, own_broker: bool, administered: bool) -> Report:
         """Return the report of a finished replay."""
         outcomes = [one for one in compare(player.matcher, player.ids) if _is_captured(one)]
-        undone = {""} if not own_broker else set[str]()  # no REST call restarts a broker
-        intervention_topics = self.preparation.topics & undone if administered else self.preparation.topics
+        restarted = {""} if not own_broker else set[str]()  # no REST call restarts a broker
+        intervention_topics = self.preparation.topics & restarted if administered else self.preparation.topics
         evidence = Evidence(
             self.script,
             player.matcher,
@@ -81,7 +81,17 @@ class Replay:
             intervention_topics=intervention_topics,
         )
         explain(outcomes, evidence)
-        return report_of(outcomes, self.script, player.not_sent, player.ids)
+        report = report_of(outcomes, self.script, player.not_sent, player.ids)
+        report.not_played |= player.refused
+        undone = 0 if administered else sum(call.path.startswith("scalable/") for call in self._all_calls())
+        if undone:
+            report.not_played["requests for scalable topics, which require --admin"] = undone
+        return report
+
+    def _all_calls(self) -> Iterator[RestCall]:
+        yield from self.calls
+        for calls in (*self.preparation.before.values(), *self.preparation.instead.values()):
+            yield from calls
 
 
 def _is_captured(outcome: Outcome) -> bool:

@@ -25,6 +25,7 @@ from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.script.recorded_exchanges import without_highest
 from pcli.replay.player.script.script import Step
+from pcli.replay.player.segment_translation import LIVE_ONLY
 
 __all__ = ["KEEP_ALIVE", "Pair", "ResponseMatcher", "key_of"]
 
@@ -85,7 +86,7 @@ class ResponseMatcher:
             if not step.from_client and step.type not in KEEP_ALIVE:
                 self._first.append(step)
                 for key in _keys_of(step):
-                    if self._open[key] and step.layout is not None:
+                    if step.layout is not None and any(map(_alike(step), self._open[key])):
                         self.done_indexes.add(step.index)  # a repeated layout is matched, but not awaited
                     self._open[key].append(step)
 
@@ -96,7 +97,8 @@ class ResponseMatcher:
         if frame.type == _MESSAGE:
             step = self._delivery(stream, frame, content, consumer)
         else:
-            step = self._first_open(key_of(stream, frame))
+            waiting = self._open.get(key_of(stream, frame), [])
+            step = min(waiting, key=lambda one: _has_controller(one.frame) != _has_controller(frame), default=None)
         return self._pair(step, stream, frame, last_sent, consumer)
 
     def end(self, stream: int, last_sent: int) -> Pair:
@@ -205,12 +207,25 @@ def key_of(stream: int, frame: Frame) -> Hashable:
 def _content_of(body: Any) -> Iterator[Hashable]:
     """Yield what distinguishes a layout, an assignment or a list of topics from the others of its receiver."""
     if isinstance(body, pb.CommandScalableTopicUpdate):
-        active = frozenset(one.segment_id for one in body.dag.segments if one.state == pb.ACTIVE)
-        yield from (body.session_id, body.HasField("error"), active, len(body.dag.segments))
-        yield body.dag.HasField("controller_broker_url")
+        known = [one for one in body.dag.segments if one.segment_id < LIVE_ONLY]
+        active = frozenset(one.segment_id for one in known if one.state == pb.ACTIVE)
+        yield from (body.session_id, body.HasField("error"), active, len(known))
     elif isinstance(body, pb.CommandScalableTopicAssignmentUpdate):
-        segments = frozenset(one.SerializePartialToString() for one in body.assignment.segments)
-        yield from (body.consumer_id, body.assignment.layout_epoch, segments)
+        yield from (body.consumer_id, body.assignment.layout_epoch)
+        for one in sorted(body.assignment.segments, key=lambda one: one.segment_id):
+            if one.segment_id < LIVE_ONLY:
+                buckets = tuple((bucket.start, bucket.end) for bucket in one.bucket_ranges)
+                yield one.segment_id, one.hash_start, one.hash_end, buckets
     else:
         names = (body.snapshot.topics, body.diff.added, body.diff.removed)
         yield from (body.watch_id, body.HasField("snapshot"), *map(frozenset, names))
+
+
+def _has_controller(frame: Frame | None) -> bool:
+    """Return whether a layout names a controller."""
+    return frame is not None and frame.command.scalableTopicUpdate.dag.HasField("controller_broker_url")
+
+
+def _alike(step: Step) -> Callable[[Step], bool]:
+    """Return a function that compares the controllers of two layouts."""
+    return lambda other: _has_controller(other.frame) == _has_controller(step.frame)

@@ -5,7 +5,7 @@ Rules of this file
    ranges, these segments correspond to each other, and the difference of the epochs remains the same for all later
    layouts. A live topic that already had another history is translated in this way too.
 2. Other segments correspond to each other if they have the same range and their parents correspond to each other.
-3. A live segment without a captured counterpart gets an id that no captured segment has.
+3. A live segment without a captured counterpart gets an id from `LIVE_ONLY` on.
 4. Responses are translated to captured ids before they are matched and compared. Names of segments in requests get live
    ids. Nothing changes if the ids and the epochs are the same.
 """
@@ -23,12 +23,12 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.script.script import Script
 
-__all__ = ["SegmentIds"]
+__all__ = ["LIVE_ONLY", "SegmentIds"]
 
 _UPDATE: Final = BY_NAME["SCALABLE_TOPIC_UPDATE"].number
 _RESPONSE: Final = BY_NAME["SCALABLE_TOPIC_SUBSCRIBE_RESPONSE"].number
 _ASSIGNMENT: Final = BY_NAME["SCALABLE_TOPIC_ASSIGNMENT_UPDATE"].number
-_UNKNOWN: Final = 1 << 32
+LIVE_ONLY: Final = 1 << 32
 """Added to the id of a live segment without a captured counterpart."""
 
 
@@ -72,7 +72,7 @@ class _Topic:
 
     def id_of(self, live: int) -> int:
         """Return the captured id of a live segment."""
-        return self.captured.get(live, live + _UNKNOWN)
+        return self.captured.get(live, live + LIVE_ONLY)
 
     def epoch_of(self, live: int) -> int:
         """Return the captured epoch; 0 if it is before the first one."""

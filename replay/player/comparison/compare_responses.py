@@ -226,7 +226,7 @@ def _same(name: str, captured: Any, live: Any, ids: Ids) -> bool:
         return bool(ids.mapped.get(f"persistent://{live}", f"persistent://{live}") == f"persistent://{captured}")
     if name == "schema_version":
         return bool(ids.versions.get(captured, captured) == live)
-    if name in ("resolved_topic_name", "segment_topic"):
+    if name in ("resolved_topic_name", "segment_topic", "legacy_topic_name"):
         return bool(ids.topic(captured) == live)
     if isinstance(captured, (str, bytes, int, float, bool)):
         return bool(captured == live)

@@ -14,9 +14,7 @@ __all__ = [
     "crossed",
     "end_of_capture",
     "overshoot",
-    "passed_layout",
     "redelivered",
-    "repeated_layout",
     "repeated_notification",
     "unanswered",
 ]
@@ -136,16 +134,6 @@ def _closes(step: Step, outcome: Outcome) -> bool:
         return False
     name = "producer_id" if outcome.name == "CLOSE_PRODUCER" else "consumer_id"
     return bool(getattr(step.frame.body, name) == getattr(outcome.frame.body, name))
-
-
-def repeated_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The broker sent a layout again, without a change, another number of times."""
-    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_repeated(outcome)
-
-
-def passed_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The broker sent another number of layouts or assignments before one that both brokers sent."""
-    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_between(outcome)
 
 
 def unanswered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:

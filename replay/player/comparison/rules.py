@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.replay.player.comparison import delivery_rules
+from pcli.replay.player.comparison import delivery_rules, layout_rules
 from pcli.replay.player.comparison import missing_feature_rules as feature_rules
 from pcli.replay.player.comparison import response_content_rules as content_rules
 from pcli.replay.player.comparison.compare_responses import Difference, Outcome
@@ -59,8 +59,10 @@ RULES: Final = (
     Rule("overshoot", "timing", delivery_rules.overshoot),
     Rule("end of capture", "capture", delivery_rules.end_of_capture),
     Rule("told again", "timing", delivery_rules.repeated_notification),
-    Rule("repeated layout", "timing", delivery_rules.repeated_layout),
-    Rule("passed layout", "timing", delivery_rules.passed_layout),
+    Rule("repeated layout", "timing", layout_rules.repeated_layout),
+    Rule("passed layout", "timing", layout_rules.passed_layout),
+    Rule("controller", "timing", layout_rules.controller),
+    Rule("earlier segments", "policy", layout_rules.earlier_segments),
     Rule("crossed", "timing", delivery_rules.crossed),
     Rule("unanswered", "capture", delivery_rules.unanswered),
     Rule("no administrator", "policy", feature_rules.administrator),

@@ -14,10 +14,12 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 from pcli.codec.scalable import Layout, contradictions, selected_topic
+from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Outcome
 from pcli.replay.player.response_matching import ResponseMatcher, key_of
 from pcli.replay.player.script.script import Script
+from pcli.replay.player.segment_translation import LIVE_ONLY
 
 __all__ = ["ScalableUpdates"]
 
@@ -40,6 +42,10 @@ class ScalableUpdates:
         self._ranges: set[tuple[int, int, int]] = set()
         """Id and range of all captured segments."""
         self._epochs: set[int] = set()
+        self._controlled: tuple[set[str], set[str]] = (set(), set())
+        """The topics with a controller, in the capture and in the replay."""
+        self._older = False
+        """Whether a live topic had segments that the captured topic did not have."""
         for step in script.steps:
             if step.frame is not None and step.name in (_LAYOUT, _ASSIGNMENT):
                 self._captured[key_of(step.stream, step.frame)] += 1
@@ -49,19 +55,28 @@ class ScalableUpdates:
             if step.layout is not None:
                 topic = selected_topic(step.layout.topic)
                 self.segments.update(one.name(topic) for one in step.layout.after.segments.values())
+                if step.layout.after.controller:
+                    self._controlled[0].add(step.layout.topic)
         for pair in matcher.pairs:
-            if pair.frame is None or not any(map(pair.frame.command.HasField, _FIELDS)):
+            if pair.frame is None or name_of(pair.frame.type) not in (_LAYOUT, _ASSIGNMENT):
                 continue
             self._live[key_of(pair.stream, pair.frame)] += 1
+            self._older |= any(number >= LIVE_ONLY for number, *_ in _content(pair.frame)[1])
+            controlled = pair.frame.command.scalableTopicUpdate.dag.HasField("controller_broker_url")
+            if controlled and pair.step is not None and pair.step.layout is not None:
+                self._controlled[1].add(pair.step.layout.topic)
             if pair.step is not None:
                 receiver = _receiver(pair.stream, pair.frame)
                 self._last_captured[receiver] = max(pair.step.index, self._last_captured.get(receiver, -1))
                 self._last_live[receiver] = pair.order
 
     def is_repeated(self, outcome: Outcome) -> bool:
-        """Return whether the session received the same layout in the capture and in the replay."""
+        """Return whether the session received the same layout in the capture and in the replay.
+
+        Consumers receive an assignment again if the broker finds out that a segment from before the replay is drained.
+        """
         found = _update(outcome)
-        if found is None or outcome.name != _LAYOUT:
+        if found is None or (outcome.name == _ASSIGNMENT and not self._older):
             return False
         key = key_of(*found)
         return self._captured[key] > 0 and self._live[key] > 0
@@ -75,11 +90,14 @@ class ScalableUpdates:
         if outcome.step is not None:
             return outcome.step.index < self._last_captured.get(receiver, -1)
         epoch, segments = _content(found[1])
-        possible = epoch in self._epochs and set(segments) <= self._ranges
+        known = {one for one in segments if one[0] < LIVE_ONLY}
+        possible = epoch in self._epochs and known <= self._ranges
         return possible and outcome.pair.order < self._last_live.get(receiver, -1)
 
-
-_FIELDS: Final = ("scalableTopicUpdate", "scalableTopicAssignmentUpdate")
+    def was_controlled(self, outcome: Outcome) -> bool:
+        """Return whether the topic of a layout had a controller in the capture and in the replay."""
+        layout = outcome.step.layout if outcome.step is not None else None
+        return layout is not None and all(layout.topic in topics for topics in self._controlled)
 
 
 def _update(outcome: Outcome) -> tuple[int, Frame] | None:
@@ -100,7 +118,7 @@ def _receiver(stream: int, frame: Frame) -> Hashable:
 def _content(frame: Frame) -> tuple[int, list[tuple[int, int, int]]]:
     """Return the epoch, and the id and range of each segment. A layout that contradicts itself has the epoch -1."""
     body: Any = frame.body
-    if frame.command.HasField(_FIELDS[0]):
+    if frame.command.HasField("scalableTopicUpdate"):
         wrong = any(contradictions(Layout.of(body.dag)))
         epoch, segments = -1 if wrong else body.dag.epoch, body.dag.segments
     else:

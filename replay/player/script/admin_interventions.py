@@ -216,7 +216,8 @@ def _reset(script: Script, group: list[Step], path: str) -> RestCall:
             position = position_of(step.frame.command.message.message_id)
             if step.index > group[-1].index and position in seen:
                 if scalable_topic(peer.topic):
-                    return RestCall("POST", f"{path}/seek?timestamp={_publish_time(step.frame)}")
+                    query = f"timestamp={_publish_time(step.frame)}"
+                    return RestCall("POST", f"{path}/seek?{query}", segments=(peer.topic,))
                 return RestCall("POST", f"{path}/resetcursor", position=position)
             seen.add(position)
     return RestCall("DELETE", f"{path}?force=true")

@@ -130,7 +130,7 @@ def _crossed_sharing(steps: list[Step]) -> Iterator[tuple[Step, Step, Step, Step
     """Yield SUBSCRIBEs of two consumers that were added to a segment at the same time, in order, with the responses."""
     responses = {step.request.number: step for step in steps if step.request is not None and step.name == "SUCCESS"}
     hashes: dict[Consumer, int] = {}
-    found: dict[tuple[str, str], list[tuple[Step, Step]]] = {}
+    found: dict[tuple[str, str], list[tuple[Step, Step, Consumer]]] = {}
     for step in steps:
         if step.frame is None or not isinstance(step.peer, Consumer):
             continue
@@ -139,13 +139,12 @@ def _crossed_sharing(steps: list[Step]) -> Iterator[tuple[Step, Step, Step, Step
         elif step.name == "SUBSCRIBE" and step.frame.command.subscribe.keySharedMeta.entry_bucket_dispatch:
             response = responses.get(step.frame.number)
             if response is not None:
-                found.setdefault((step.peer.topic, step.peer.subscription), []).append((step, response))
+                found.setdefault((step.peer.topic, step.peer.subscription), []).append((step, response, step.peer))
     for added in found.values():
-        for (one, success), (other, response) in combinations(added, 2):
-            if other.time_ms < success.time_ms and one.peer in hashes and other.peer in hashes:
-                pair = [(one, success), (other, response)]
-                pair.sort(key=lambda subscribed: hashes[subscribed[0].peer])
-                yield *pair[0], *pair[1]
+        for one, other in combinations(added, 2):
+            if other[0].time_ms < one[1].time_ms and one[2] in hashes and other[2] in hashes:
+                first, second = sorted((one, other), key=lambda found: hashes[found[2]])
+                yield first[0], first[1], second[0], second[1]
 
 
 def _entry_hash(frame: Frame) -> int:

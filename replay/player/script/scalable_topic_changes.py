@@ -83,7 +83,7 @@ class _Reader:
                 _READERS[step.name](self, step, step.frame.body)
         if self._first:
             for topic in _taken_names(self._script):
-                self._list(topic, self._found.calls.append)
+                self._list(topic)
         return self._found
 
     # -- layouts -------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class _Reader:
     def _layout(self, step: Step, topic: str, layout: Layout) -> None:
         before = self._last.get(topic)
         if before is None and not self._created_by(step, layout):
-            self._list(topic, self._found.calls.append)
+            self._list(topic)
         self._listed.add(topic)
         if before is None or layout.order > before.order:
             self._last[topic] = layout
@@ -168,18 +168,21 @@ class _Reader:
 
     # -- watchers ------------------------------------------------------------------------------------------------------
 
-    def _list(self, topic: str, add: Callable[[RestCall], None]) -> None:
-        """Create a topic unless it exists."""
+    def _list(self, topic: str, step: Step | None = None) -> None:
+        """Create a topic unless it exists: before the replay, or at a step."""
         if topic not in self._listed:
             self._listed.add(topic)
             for call in self._creation(topic):
-                add(call)
+                if step is None:
+                    self._found.calls.append(call)
+                else:
+                    self._add(step, topic, call, (), None)
 
     def _watched(self, step: Step, update: Any) -> None:
         for topic in update.snapshot.topics:
-            self._list(topic, self._found.calls.append)
+            self._list(topic)
         for topic in update.diff.added:
-            self._list(topic, lambda call, topic=topic: self._add(step, topic, call, (), None))
+            self._list(topic, step)
         for topic in self._listed.intersection(update.diff.removed):
             self._listed.remove(topic)
             layout = self._last.pop(topic, None)

@@ -104,7 +104,8 @@ class RestCall:
     position: tuple[int, int] | None = None
     """A captured message id that becomes the body when its live id is known."""
     segments: tuple[str, ...] = ()
-    """The captured names of segments whose ids are the end of the path. The call has their live ids."""
+    """The captured names of the segments in the path: its end consists of their ids, or it contains one descriptor
+    (``0000-7fff-1``). The call has their live ids."""
 
 
 RESTART = RestCall("RESTART", "")

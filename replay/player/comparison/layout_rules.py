@@ -1,0 +1,42 @@
+"""Rules for the layouts of scalable topics and for the assignments of their segments."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
+from pcli.replay.player.comparison.rule_evidence import Evidence
+from pcli.replay.player.segment_translation import LIVE_ONLY
+
+__all__ = ["controller", "earlier_segments", "passed_layout", "repeated_layout"]
+
+_SEGMENT: Final = re.compile(r"(?:dag\.segments|dag\.segment_brokers|assignment\.segments)\.(\d+)")
+_PARENTS: Final = re.compile(r"dag\.segments\.\d+\.parent_ids")
+
+
+def repeated_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """The broker sent a layout again, without a change, another number of times."""
+    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_repeated(outcome)
+
+
+def passed_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """The broker sent another number of layouts or assignments before one that both brokers sent."""
+    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_between(outcome)
+
+
+def controller(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """The controller of the topic was elected at another time, for example before the replay."""
+    once = (difference.captured is None) != (difference.live is None)
+    named = difference.field in ("dag.controller_broker_url", "dag.controller_broker_url_tls")
+    return once and named and evidence.scalable_updates.was_controlled(outcome)
+
+
+def earlier_segments(difference: Difference, _outcome: Outcome, _evidence: Evidence) -> bool:
+    """The live topic had sealed segments from before the replay."""
+    found = _SEGMENT.fullmatch(difference.field)
+    if found is not None:
+        return difference.captured is None and int(found[1]) >= LIVE_ONLY
+    if _PARENTS.fullmatch(difference.field) is None or difference.captured is not None:
+        return False
+    return all(number >= LIVE_ONLY for number in difference.live or ())
