@@ -9,6 +9,7 @@ Rules of this file
    consumer is reported as a difference.
 3. A layout or an assignment of segments is matched by its segments, because the number of layouts before the last one
    and their repetitions depend on timing. If no captured layout or assignment has the segments, it is not matched.
+   The first layout after the election of a controller is matched with the captured one.
 4. PING and PONG are not matched, because they depend only on timing.
 """
 
@@ -97,8 +98,7 @@ class ResponseMatcher:
         if frame.type == _MESSAGE:
             step = self._delivery(stream, frame, content, consumer)
         else:
-            waiting = self._open.get(key_of(stream, frame), [])
-            step = min(waiting, key=lambda one: _has_controller(one.frame) != _has_controller(frame), default=None)
+            step = self._first_open(key_of(stream, frame), frame)
         return self._pair(step, stream, frame, last_sent, consumer)
 
     def end(self, stream: int, last_sent: int) -> Pair:
@@ -116,9 +116,13 @@ class ResponseMatcher:
             self._permits_used(step)
         return pair
 
-    def _first_open(self, key: Hashable) -> Step | None:
-        waiting = self._open.get(key)
-        return waiting[0] if waiting else None
+    def _first_open(self, key: Hashable, frame: Frame | None = None) -> Step | None:
+        """Return the first step with a key. A layout names a controller as ``frame`` does, unless it was looked up."""
+        for step in self._open.get(key, ()):
+            alike = step.layout is None or _has_controller(step.frame) == _has_controller(frame)
+            if alike or step.request is not None:
+                return step
+        return None
 
     def _permits_used(self, step: Step) -> None:
         for key in _keys_of(step):

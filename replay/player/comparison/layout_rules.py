@@ -9,20 +9,16 @@ from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Diff
 from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.segment_translation import LIVE_ONLY
 
-__all__ = ["controller", "earlier_segments", "passed_layout", "repeated_layout"]
+__all__ = ["controller", "earlier_segments", "number_of_layouts"]
 
 _SEGMENT: Final = re.compile(r"(?:dag\.segments|dag\.segment_brokers|assignment\.segments)\.(\d+)")
 _PARENTS: Final = re.compile(r"dag\.segments\.\d+\.parent_ids")
 
 
-def repeated_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The broker sent a layout again, without a change, another number of times."""
-    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_repeated(outcome)
-
-
-def passed_layout(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The broker sent another number of layouts or assignments before one that both brokers sent."""
-    return difference.field in (EXTRA, MISSING) and evidence.scalable_updates.is_between(outcome)
+def number_of_layouts(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """The number of layouts and assignments differs, but not the last one: some are repeated or soon replaced."""
+    updates = evidence.scalable_updates
+    return difference.field in (EXTRA, MISSING) and (updates.is_repeated(outcome) or updates.is_between(outcome))
 
 
 def controller(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:

@@ -86,14 +86,16 @@ def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -
 
 
 def _version(script: Script) -> str:
-    """Return the version in the first CONNECTED. Commands of Pulsar 5.0 also show the version."""
+    """Return the version in the first CONNECTED that has one. Otherwise, commands of Pulsar 5.0 show that version."""
+    used = False
     for step in script.steps:
         row = COMMANDS.get(step.type)
-        if row is not None and row.feature in _FEATURES_OF_5:
-            return "5.0"
-    greetings = (step.frame for step in script.steps if step.name == "CONNECTED")
-    names = (frame.command.connected.server_version for frame in greetings if frame is not None)
-    return next((found[0] for name in names if (found := _VERSION.search(name))), "")
+        used = used or (row is not None and row.feature in _FEATURES_OF_5)
+        if step.name == "CONNECTED" and step.frame is not None:
+            found = _VERSION.search(str(step.frame.command.connected.server_version))
+            if found is not None:
+                return found[0]
+    return "5.0" if used else ""
 
 
 def _settings(script: Script) -> Iterator[tuple[str, str]]:

@@ -98,7 +98,8 @@ class _Reader:
             for change in changes(before, layout) if before is not None else ():
                 call = self._call(topic, change, layout)
                 if call is not None:
-                    self._controlled.add(topic)
+                    if change.kind != "migrate":  # a migration elects no controller
+                        self._controlled.add(topic)
                     replaced = tuple(layout.segments[one].name(topic) for one in change.before)
                     self._add(step, topic, call, replaced, change.epoch)
         if layout.controller and topic not in self._controlled:

@@ -96,6 +96,17 @@ def with_fault(player: Player, faults: Spoil) -> None:
 
 
 @pytest.fixture(scope="session")
+def capture_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """Return the path of a capture of the repository, or else of the whole corpus."""
+
+    def find(name: str) -> Path:
+        path: Path = request.getfixturevalue("small_captures") / name
+        return path if path.exists() else request.getfixturevalue("captures") / name
+
+    return find
+
+
+@pytest.fixture(scope="session")
 def faults() -> type[Faults]:
     return Faults
 
