@@ -17,8 +17,8 @@ from pcli.replay.player.comparison.rules import explain
 from pcli.replay.player.id_translation import Ids, TopicRule
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.script.broker_preparation import Preparation, prepare
-from pcli.replay.player.script.script import RestCall, Script
-from pcli.replay.player.script.seed_messages import SEED_STREAM, seed
+from pcli.replay.player.script.script import SEED_STREAM, RestCall, Script
+from pcli.replay.player.script.seed_messages import seed
 
 __all__ = ["Replay"]
 

@@ -6,13 +6,21 @@ import pytest
 
 from pcli.codec.errors import LocalError
 from pcli.minibroker.settings import IGNORED, Settings
-from pcli.minibroker.versions import BEHAVIOURS, NAMES, VERSIONS, Behaviour, version_of
+from pcli.minibroker.versions import BEHAVIOURS, NAMES, VERSIONS, Behaviour, nearest_version, version_of
 
 
 def test_an_unknown_version():
     with pytest.raises(LocalError) as error:
         version_of("4.2")
     assert error.value.text == "version '4.2': must be 4.2.4 or 5.0.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("", "4.2.4"), ("2.10.1", "4.2.4"), ("4.2.9", "4.2.4"), ("5.0", "5.0.1"), ("5.0.0-M1", "5.0.1"), ("6.1", "5.0.1")],
+)
+def test_the_nearest_version(name, nearest):
+    assert nearest_version(name).name == nearest
 
 
 def test_every_behaviour_differs():

@@ -22,8 +22,7 @@ from pcli.replay.player.replay import Replay
 from pcli.replay.player.reproduce.command_source import CommandSource
 from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, formatted_lines, literal
 from pcli.replay.player.response_matching import KEEP_ALIVE, Pair
-from pcli.replay.player.script.script import RESTART, RestCall, Step
-from pcli.replay.player.script.seed_messages import SEED_STREAM
+from pcli.replay.player.script.script import RESTART, SEED_STREAM, RestCall, Step
 
 __all__ = ["INDENT", "ConversationSource"]
 

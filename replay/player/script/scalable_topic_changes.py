@@ -2,7 +2,8 @@
 
 Rules of this file
 1. The first layout of a topic shows how it was created and changed before: the same requests are made before the
-   replay. A later layout shows what has changed since.
+   replay. Messages from before the capture are published in a segment before it is replaced. A later layout shows what
+   has changed since.
 2. A topic is not created if the lookup that received its first layout created it. A topic that a watcher was told of
    later is created then, and a topic that it was told of as removed is deleted then.
 3. A change is made before the first captured step that it can have caused: the end of a replaced segment, an assignment
@@ -18,7 +19,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from pcli.codec.proto import pb
 from pcli.codec.scalable import Change, Layout, changes, scalable_topic, selected_topic
 from pcli.codec.scalable.segment_name import HASHES, scalable_namesake
 from pcli.codec.wire.topic_name import split_partition
-from pcli.replay.player.script.script import Rename, RestCall, Script, Step, topic_path
+from pcli.replay.player.script.script import SEED_STREAM, Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["ScalableTopicChanges", "TopicChange", "find_changes"]
 
@@ -98,8 +99,6 @@ class _Reader:
             for change in changes(before, layout) if before is not None else ():
                 call = self._call(topic, change, layout)
                 if call is not None:
-                    if change.kind != "migrate":  # a migration elects no controller
-                        self._controlled.add(topic)
                     replaced = tuple(layout.segments[one].name(topic) for one in change.before)
                     self._add(step, topic, call, replaced, change.epoch)
         if layout.controller and topic not in self._controlled:
@@ -121,24 +120,18 @@ class _Reader:
         made = min(one.created_ms for one in layout.segments.values())
         return request.frame.command.scalableTopicLookup.create_if_missing and made + 1 > request.time_ms
 
-    def _creation(self, topic: str) -> Iterator[RestCall]:
-        """Yield the calls that bring a topic to its first layout."""
+    def _creation(self, topic: str) -> RestCall:
+        """Yield the call that creates a topic as it was before the changes in its first layout."""
         layout = self._first.get(topic)
         if layout is None:
-            yield self._create(topic, 1)
-            return
+            return self._create(topic, 1)
         roots = sorted((one for one in layout.segments.values() if not one.parents), key=lambda one: one.start)
         legacy = [one.legacy_topic for one in roots if one.legacy_topic]
         if legacy:
-            yield self._classic(legacy)
-        else:
-            if [one.start for one in roots] != [HASHES // len(roots) * index for index in range(len(roots))]:
-                self._script.left_out["layouts whose first segments had been removed"] += 1
-            yield self._create(topic, len(roots))
-        for change in changes(None, layout):
-            call = self._call(topic, change, layout)
-            if call is not None:
-                yield call
+            return self._classic(legacy)
+        if [one.start for one in roots] != [HASHES // len(roots) * index for index in range(len(roots))]:
+            self._script.left_out["layouts whose first segments had been removed"] += 1
+        return self._create(topic, len(roots))
 
     def _create(self, topic: str, segments: int) -> RestCall:
         path = f"{self._path(topic)}?numInitialSegments={segments}"
@@ -157,6 +150,7 @@ class _Reader:
             return RestCall("POST", f"{path}/migrate?force=true")
         if change.kind not in ("split", "merge", "rebucket"):
             return None
+        self._controlled.add(topic)  # a migration elects no controller
         end = "/".join(map(str, change.before))
         query = ""
         if change.kind == "rebucket":
@@ -173,11 +167,20 @@ class _Reader:
         """Create a topic unless it exists: before the replay, or at a step."""
         if topic not in self._listed:
             self._listed.add(topic)
-            for call in self._creation(topic):
-                if step is None:
-                    self._found.calls.append(call)
-                else:
-                    self._add(step, topic, call, (), None)
+            call = self._creation(topic)
+            if step is None:
+                self._found.calls.append(call)
+            else:
+                self._add(step, topic, call, (), None)
+            self._earlier_changes(topic)
+
+    def _earlier_changes(self, topic: str) -> None:
+        """Repeat the changes in the first layout. Messages from before the replay are published in between."""
+        layout = self._first.get(topic)
+        for change in changes(None, layout) if layout is not None else ():
+            call, names = self._call(topic, change, layout), {layout.segments[one].name(topic) for one in change.after}
+            if call is not None:
+                self._found.changes.append(TopicChange(_first_use(self._script, names), topic, call))
 
     def _watched(self, step: Step, update: Any) -> None:
         for topic in update.snapshot.topics:
@@ -206,6 +209,17 @@ _READERS: Final[dict[str, Callable[[_Reader, Step, Any], None]]] = {
     "SCALABLE_TOPIC_SUBSCRIBE": _Reader._registration,
     "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE": _Reader._registered,
 }
+
+
+def _first_use(script: Script, segments: Collection[str]) -> Step:
+    """Return the first lookup of one of these segments to publish earlier messages, or the first captured command."""
+    return next(
+        step
+        for step in script.steps
+        if step.from_client
+        and step.frame is not None
+        and (step.stream != SEED_STREAM or step.frame.command.lookupTopic.topic in segments)
+    )
 
 
 def _first_effect(script: Script, shown: Step, topic: str, segments: tuple[str, ...], epoch: int | None) -> Step:

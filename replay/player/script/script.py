@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.capture import CapturedFrame
 from pcli.codec.errors import LocalError
@@ -15,7 +15,7 @@ from pcli.codec.wire.topic_name import TopicName
 if TYPE_CHECKING:
     from pcli.codec.observe import Consumer, LayoutUpdate, Producer, Request
 
-__all__ = ["RESTART", "CapturedConnection", "Rename", "RestCall", "Script", "Step", "topic_path"]
+__all__ = ["RESTART", "SEED_STREAM", "CapturedConnection", "Rename", "RestCall", "Script", "Step", "topic_path"]
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +86,9 @@ class Script:
     composed: list[str] = field(default_factory=list)
     """The commands at the start of connections that were composed, each with the frame from which it follows."""
 
+
+SEED_STREAM: Final = -1
+"""The number of the connection that publishes the messages from before the capture (seed_messages.py)."""
 
 # -- calls of the REST interface --------------------------------------------------------------------------------------
 

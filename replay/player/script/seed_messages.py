@@ -17,17 +17,15 @@ from typing import Final
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
+from pcli.codec.scalable import SegmentName
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.id_translation import Position, position_of
-from pcli.replay.player.script.script import CapturedConnection, Rename, RestCall, Script, Step, topic_path
+from pcli.replay.player.script.script import SEED_STREAM, CapturedConnection, Rename, RestCall, Script, Step, topic_path
 
-__all__ = ["SEED_STREAM", "seed"]
-
-SEED_STREAM: Final = -1
-"""The number of the connection that publishes the seed messages."""
+__all__ = ["seed"]
 
 _NAME: Final = "pcli-replay"
 _LATEST: Final = pb.CommandSubscribe.Latest
@@ -69,7 +67,14 @@ def _unsent(script: Script) -> dict[str, dict[Position, CapturedFrame]]:
             continue
         if peer.topic and TopicName.parse(peer.topic).persistent and step.content not in sent:
             found.setdefault(peer.topic, {})[position_of(frame.command.message.message_id)] = frame
-    return {topic: dict(sorted(entries.items())) for topic, entries in found.items()}
+    topics = sorted(found, key=_segment)  # a segment exists after its parents
+    return {topic: dict(sorted(found[topic].items())) for topic in topics}
+
+
+def _segment(topic: str) -> int:
+    """Return the id of a segment; -1 for another topic."""
+    name = SegmentName.parse(topic)
+    return -1 if name is None else name.id
 
 
 def _conversation(found: dict[str, dict[Position, CapturedFrame]]) -> Iterator[tuple[bool, bytes]]:

@@ -96,6 +96,7 @@ def backlog(broker: MiniBroker, subscription: str) -> int:
 async def converse(broker: MiniBroker) -> None:
     """Send and receive messages before and after a split and a merge."""
     topic = broker.scalable(TOPIC, segments=1)
+    broker.clock.advance(1)  # the topic is older than its first lookup
     async with Client(ServiceUrl.parse(broker.service_url)) as client:
         consumers = [
             await client.subscribe(
@@ -146,21 +147,21 @@ def test_changes_of_a_layout_are_repeated(recorded, script, play):
 
 
 def test_ids_of_segments_are_translated(recorded, script):
-    """The live topic has had another segment, which the broker has removed."""
+    """The live topic has had other segments, which the broker has removed."""
     replay = Replay(script(recorded))
     broker = InMemoryBroker(replay.preparation.settings, replay.start_ms - 300_000, version=replay.preparation.version)
-    for method, path in (("PUT", PATH), ("POST", f"{PATH}/rebucket/0?bucketCount=4")):
-        assert broker.call(RestCall(method, path)) == 204
+    for segment, count in ((0, 8), (1, 4)):
+        broker.call(RestCall("PUT", PATH))
+        assert broker.call(RestCall("POST", f"{PATH}/rebucket/{segment}?bucketCount={count}")) == 204
     broker.now = replay.start_ms
     broker.broker.advance(broker.now)
-    assert list(broker.broker.scalable_topics.topics[TOPIC].layout.segments) == [1]
+    assert list(broker.broker.scalable_topics.topics[TOPIC].layout.segments) == [2]
     player = replay.player(replay.start_ms, Pace(speed=1), administered=True)
     broker.play(player, lambda _: None)
     report = replay.report(player, own_broker=True, administered=True)
     assert unexplained(report) == set()
     assert report.equal["MESSAGE"] == 48
-    assert broker.broker.scalable_topics.topics[TOPIC].layout.epoch > 4
-    assert "segment://public/default/orders/0000-7fff-2" in broker.broker.topics
+    assert "segment://public/default/orders/0000-7fff-3" in broker.broker.topics
 
 
 def test_topics_can_be_renamed(recorded, script):
@@ -174,3 +175,43 @@ def test_topics_can_be_renamed(recorded, script):
     broker.play(player, lambda _: None)
     assert unexplained(replay.report(player, own_broker=True, administered=True)) == set()
     assert list(broker.broker.scalable_topics.topics) == ["topic://public/default/others"]
+
+
+# -- a topic with messages and changes from before the capture --------------------------------------------------------
+
+
+async def converse_late(broker: MiniBroker) -> None:
+    """Receive with a new client what another one has sent before and after a split and a merge."""
+    topic, url = broker.scalable(TOPIC, segments=1), ServiceUrl.parse(broker.service_url)
+    broker.clock.advance(1)
+    async with Client(url) as client:
+        producer = await client.produce(TOPIC, ProducerSettings())
+        for change in (lambda: topic.split(0), lambda: topic.merge(1, 2), lambda: None):
+            for number in range(8):
+                message = OutgoingMessage(b"%d" % number, key=f"k{number}")
+                await client.call(lambda done, message=message: producer.send(message, done))
+            change()
+    async with Client(url) as client:
+        settings = ConsumerSettings(
+            topicNames=(TOPIC,), subscriptionName="queue", scalableType="queue", subscriptionInitialPosition="Earliest"
+        )
+        consumer = await client.subscribe(settings)
+        for _ in range(24):
+            await client.receive(consumer)
+
+
+def test_messages_in_segments_that_were_replaced_are_published_first(tmp_path, script, play):
+    path = tmp_path / "late.pcapng"
+    with MiniBroker(version="5.0.1", clock="manual", capture=path) as broker:
+        run(converse_late(broker))
+    streams = {step.stream for step in script(path).steps if step.name == "MESSAGE"}
+    replay = Replay(script(path, only=streams.pop()))
+    assert calls_of(replay) == [f"PUT {PATH}?numInitialSegments=1", f"POST {PATH}/split/0", f"POST {PATH}/merge/1/2"]
+    broker = InMemoryBroker(replay.preparation.settings, replay.start_ms, version=replay.preparation.version)
+    for call in replay.calls:
+        broker.call(call)
+    player = replay.player(replay.start_ms, Pace(speed=1), administered=True)
+    broker.play(player, lambda _: None)
+    report = replay.report(player, own_broker=True, administered=True)
+    assert unexplained(report) == set()
+    assert report.equal["MESSAGE"] == 24

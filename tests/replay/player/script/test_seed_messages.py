@@ -5,7 +5,7 @@ import pytest
 from pcli.cli.replay.in_memory_broker import InMemoryBroker
 from pcli.replay.player.player import Pace
 from pcli.replay.player.replay import Replay
-from pcli.replay.player.script.seed_messages import SEED_STREAM
+from pcli.replay.player.script.script import SEED_STREAM
 
 
 @pytest.fixture
