@@ -84,7 +84,8 @@ class ReplayRun:
         from pcli.replay.player.replay import Replay
 
         given = self.options
-        script = read_script(given.captures, given.filter, given.only, self.reading)
+        newer = given.side == "client"
+        script = read_script(given.captures, given.filter, given.only, self.reading, newer=newer)
         return Replay(script, _pairs("--set", given.settings or ()), [_topic_rule(text) for text in given.topics or ()])
 
     # -- replaying -------------------------------------------------------------------------------------------------
@@ -146,8 +147,13 @@ class ReplayRun:
             )
 
 
-def read_script(captures: list[str], filter_: str, only: int | None, options: ReadOptions) -> Script:
-    """Return the script of some captures. Raises CaptureError if they cannot be read."""
+def read_script(
+    captures: list[str], filter_: str, only: int | None, options: ReadOptions, *, newer: bool = True
+) -> Script:
+    """Return the script of some captures. Raises CaptureError if they cannot be read.
+
+    ``newer`` includes connections with features of Pulsar 5.0.
+    """
     from pcli.codec.capture import read_capture
     from pcli.codec.observe import compile_filter
     from pcli.replay.player.script.build_script import build_script
@@ -159,7 +165,7 @@ def read_script(captures: list[str], filter_: str, only: int | None, options: Re
         for one in inputs:
             opened.callback(one.file.close)
         events = read_capture(((one.name, one.file) for one in inputs), replace(options, ends=True))
-        return build_script(events, only=only, wanted=wanted)
+        return build_script(events, only=only, wanted=wanted, newer=newer)
 
 
 def _topic_rule(text: str) -> TopicRule:

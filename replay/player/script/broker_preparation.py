@@ -25,13 +25,12 @@ from pcli.replay.player.script.admin_interventions import find_interventions
 from pcli.replay.player.script.commands_not_replayed import skipped_steps, topics_of
 from pcli.replay.player.script.recorded_exchanges import responses_to_sends, stored
 from pcli.replay.player.script.scalable_topic_changes import find_changes
-from pcli.replay.player.script.script import Rename, RestCall, Script, Step, topic_path
+from pcli.replay.player.script.script import FEATURES_OF_5, Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["Preparation", "prepare"]
 
 _TIMESTAMP: Final = "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor"
 _INDEX: Final = "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor"
-_FEATURES_OF_5: Final = ("supports_scalable_topics", "supports_tc_metadata_discovery")
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 _HUMP: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 """Word boundaries in the name of a schema type. The REST interface writes KeyValue as KEY_VALUE."""
@@ -90,7 +89,7 @@ def _version(script: Script) -> str:
     used = False
     for step in script.steps:
         row = COMMANDS.get(step.type)
-        used = used or (row is not None and row.feature in _FEATURES_OF_5)
+        used = used or (row is not None and row.feature in FEATURES_OF_5)
         if step.name == "CONNECTED" and step.frame is not None:
             found = _VERSION.search(str(step.frame.command.connected.server_version))
             if found is not None:

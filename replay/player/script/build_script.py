@@ -25,10 +25,10 @@ from pcli.codec.capture import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.frames import RESYNC, START
 from pcli.codec.errors import CaptureError
 from pcli.codec.observe import Facts, Observer
-from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.replay.player.script.command_order import in_order_of_effects
 from pcli.replay.player.script.composed_starts import ComposedStarts, compose_starts
-from pcli.replay.player.script.script import CapturedConnection, Script, Step
+from pcli.replay.player.script.script import FEATURES_OF_5, CapturedConnection, Script, Step
 
 __all__ = ["build_script"]
 
@@ -47,11 +47,13 @@ def build_script(
     *,
     only: int | None = None,
     wanted: Wanted | None = None,
+    newer: bool = True,
 ) -> Script:
     """Return the script of a capture.
 
     ``only`` is the number of the only connection to replay. ``wanted`` is a filter: only connections with a matching
-    frame are replayed. Raises CaptureError, with a description of the capture's content, if there is no Pulsar frame.
+    frame are replayed. ``newer`` includes connections with features of Pulsar 5.0. Raises CaptureError, with a
+    description of the capture's content, if there is no Pulsar frame.
     """
     recorded = list(events)
     found = _observe(recorded)
@@ -68,7 +70,13 @@ def build_script(
     steps: list[Step] = []
     for number, frames in streams.items():
         if only is None or only == number:
-            steps += _play(script, frames, found.ends.get(number), wanted, known_start=number in starts.frames)
+            reason = _why_not(frames, wanted, known_start=number in starts.frames)
+            if not reason and not newer and any(_is_newer(facts.frame.type) for facts in frames):
+                reason = "connections with features of Pulsar 5.0: scalable topics, watched coordinators"
+            if reason:
+                script.left_out[reason] += 1
+            else:
+                steps += _play(script, frames, found.ends.get(number))
     script.composed = [
         f"stream {number}: {text}" for number in script.connections for text in starts.texts.get(number, ())
     ]
@@ -147,14 +155,8 @@ def _observe(events: Iterable[_Event]) -> _Observed:
     return found
 
 
-def _play(
-    script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Wanted | None, *, known_start: bool
-) -> Iterator[Step]:
-    """Yield the steps of one connection, or nothing if it cannot be replayed."""
-    reason = _why_not(seen, wanted, known_start=known_start)
-    if reason:
-        script.left_out[reason] += 1
-        return
+def _play(script: Script, seen: list[Facts], end: StreamEnd | None) -> Iterator[Step]:
+    """Yield the steps of one connection."""
     stream = seen[0].frame.stream
     number = stream.number
     script.connections[number] = CapturedConnection(number, stream.client, stream.server)
@@ -187,6 +189,12 @@ def _why_not(seen: list[Facts], wanted: Wanted | None, *, known_start: bool) -> 
     if wanted is not None and not any(map(wanted, seen)):
         return "connections without a frame that the filter accepts"
     return ""
+
+
+def _is_newer(number: int) -> bool:
+    """Return whether a command belongs to a feature of Pulsar 5.0."""
+    row = COMMANDS.get(number)
+    return row is not None and row.feature in FEATURES_OF_5
 
 
 _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONNECTED", "PING", "PONG"))

@@ -177,7 +177,9 @@ class _Reader:
     def _earlier_changes(self, topic: str) -> None:
         """Repeat the changes in the first layout. Messages from before the replay are published in between."""
         layout = self._first.get(topic)
-        for change in changes(None, layout) if layout is not None else ():
+        if layout is None:
+            return
+        for change in changes(None, layout):
             call, names = self._call(topic, change, layout), {layout.segments[one].name(topic) for one in change.after}
             if call is not None:
                 self._found.changes.append(TopicChange(_first_use(self._script, names), topic, call))

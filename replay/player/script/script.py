@@ -15,7 +15,17 @@ from pcli.codec.wire.topic_name import TopicName
 if TYPE_CHECKING:
     from pcli.codec.observe import Consumer, LayoutUpdate, Producer, Request
 
-__all__ = ["RESTART", "SEED_STREAM", "CapturedConnection", "Rename", "RestCall", "Script", "Step", "topic_path"]
+__all__ = [
+    "FEATURES_OF_5",
+    "RESTART",
+    "SEED_STREAM",
+    "CapturedConnection",
+    "Rename",
+    "RestCall",
+    "Script",
+    "Step",
+    "topic_path",
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +97,8 @@ class Script:
     """The commands at the start of connections that were composed, each with the frame from which it follows."""
 
 
+FEATURES_OF_5: Final = ("supports_scalable_topics", "supports_tc_metadata_discovery")
+"""The feature flags that commands of Pulsar 5.0 require."""
 SEED_STREAM: Final = -1
 """The number of the connection that publishes the messages from before the capture (seed_messages.py)."""
 

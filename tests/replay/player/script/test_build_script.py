@@ -63,6 +63,12 @@ def test_scalable_topics_are_replayed(small_captures, script):
     assert layouts == [0, 0, 0, 0, 0, 1, 1]
 
 
+def test_scalable_topics_are_left_out_for_live_clients(small_captures, script):
+    found = script(small_captures / "java" / "scalable-topic.pcap", newer=False)
+    assert found.steps == []
+    assert any(reason.startswith("connections with features of Pulsar 5.0") for reason in found.left_out)
+
+
 def test_tls_is_reported(small_captures, script):
     with pytest.raises(CaptureError, match="this is TLS"):
         script(small_captures / "python" / "21-tls.pcapng")
