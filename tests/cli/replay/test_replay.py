@@ -114,7 +114,7 @@ def test_settings(replay, small_captures):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["java/scalable-topic.pcap"], "the capture contains nothing that can be replayed"),
+        (["python/30-snaplen-96.pcap"], "the capture contains nothing that can be replayed"),
         (["python/21-tls.pcapng"], "this is TLS"),
         (["python/21-tls.truth.json"], "neither pcap nor pcapng"),
         (["nobody.pcap"], "no such file"),

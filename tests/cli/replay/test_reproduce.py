@@ -34,7 +34,7 @@ def test_a_long_test_prints_a_hint(reproduce, captures, tmp_path):
 
 def test_nothing_to_reproduce(reproduce, small_captures, tmp_path):
     path = tmp_path / "test_it.py"
-    done = reproduce(small_captures / "java" / "scalable-topic.pcap", "-o", path)
+    done = reproduce(small_captures / "python" / "30-snaplen-96.pcap", "-o", path)
     assert done.code == 2
     assert done.err.endswith("pcli: the capture contains nothing that can be reproduced\n")
     assert not path.exists()

@@ -29,6 +29,7 @@ OF_EACH_CLIENT = [
     "java/schemas.pcap",
     "java/size-limits.pcap",
     "java/txn-commit.pcap",
+    "java5/split.pcap",
 ]
 DELAYED = ["java/delayed.pcap", "java/retry-letter.pcap", "python/26b-terminate-unload-quota.pcapng"]
 SIMPLE = "flex/01-produce-consume.pcap"
