@@ -52,13 +52,13 @@ FAULTS = [
     ),
     (
         "wording",
-        "java/refusals.pcap",
+        "java/key-shared-sticky.pcap",
         ("change", "ERROR", set_to("error", pb.UnknownError)),
         ("ERROR", "error"),
     ),
     (
         "wording",
-        "java/refusals.pcap",
+        "java/key-shared-sticky.pcap",
         ("change", "ERROR", set_to("message", "Subscription is gone")),
         ("ERROR", "message"),
     ),
