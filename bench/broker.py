@@ -1,9 +1,12 @@
 """Benchmark of the mini-broker against a Pulsar standalone in the same run, with Pulsar's load generator.
 
     python bench/broker.py [--real ../shared/real-broker/start] [--perf pulsar-perf-go] [--seconds 20] [--data]
+                           [--revision REV]
 
-With --data, the mini-broker is also measured with a data directory, on the file system of the temporary directory.
-Like the real broker, which synchronizes its journal (journalSyncData=true), it then responds after an fsync.
+The mini-broker has the version of the real broker. If that version has scalable topics, they are measured too
+(scalable_load.py). With --revision, the mini-broker of another revision is also measured, and with --data the
+mini-broker with a data directory, on the file system of the temporary directory. Like the real broker, which
+synchronizes its journal (journalSyncData=true), the latter responds after an fsync.
 
 Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`) with a producer and a
 consumer, for rates; the Python client for latencies; commands on one connection for transactions. The maximum rate of
@@ -30,6 +33,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import scalable_load
+from compare import install
 
 from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
@@ -64,6 +70,8 @@ class Broker:
     process: subprocess.Popen[bytes]
     port: int
     tls_port: int = 0
+    http_port: int = 0
+    version: str = ""
     figures: dict[str, str] = field(default_factory=dict)
 
     def url(self, *, tls: bool = False) -> str:
@@ -89,7 +97,7 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.session = ClientSession()
         self.session.connect()
-        self.wait("CONNECTED")
+        [self.connected] = self.wait("CONNECTED")
 
     def wait(self, name: str, count: int = 1) -> list[Any]:
         """Write pending output, and read until this many commands with this name arrive. Return their bodies."""
@@ -128,18 +136,25 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(name: str, command: list[str], port: int, tls_port: int = 0) -> Iterator[Broker]:
-    """Start a broker, and measure the time until the first producer is accepted."""
+def running(
+    name: str, command: list[str], port: int, tls_port: int = 0, http_port: int = 0, where: str = ""
+) -> Iterator[Broker]:
+    """Start a broker, and measure the time until the first producer is accepted. ``where`` contains its revision."""
     # The first command writes the bytecode, as an installation does.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    if where:
+        environment["PYTHONPATH"] = where
     subprocess.run([sys.executable, "-m", "pcli.cli", "broker", "--dispatchers"], env=environment, capture_output=True)
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    broker = Broker(name, process, port, tls_port)
+    broker = Broker(name, process, port, tls_port, http_port)
     try:
         while True:
             try:
-                Client(port).new_producer("persistent://public/default/first", 1)
+                client = Client(port)
+                client.new_producer("persistent://public/default/first", 1)
+                broker.version = client.connected.server_version.removeprefix("Pulsar Server")
+                broker.name = f"{name} {broker.version}"
                 break
             except OSError:
                 if process.poll() is not None or time.perf_counter() - began > 120:
@@ -285,18 +300,21 @@ def generate(
     return rates
 
 
-def measure(broker: Broker, perf: str | None, certificate: str, seconds: int) -> None:
+def measure(broker: Broker, options: argparse.Namespace) -> None:
     time.sleep(1)
     broker.figures["resident memory, idle"] = f"{broker.resident():.0f} MB"
     new_topics(broker)
-    latencies(broker, certificate, tls=False)
-    latencies(broker, certificate, tls=True)
+    latencies(broker, options.certificate, tls=False)
+    latencies(broker, options.certificate, tls=True)
     transactions(broker)
-    if perf:
-        consumed = load(broker, perf, certificate, seconds)
+    if options.perf:
+        consumed = load(broker, options.perf, options.certificate, options.seconds)
         broker.figures["resident memory after the loads"] = (
             f"{broker.resident():.0f} MB ({consumed / 1e6:.1f} M consumed)"
         )
+    if options.scalable and Client(broker.port).connected.feature_flags.supports_scalable_topics:
+        http_url = f"http://127.0.0.1:{broker.http_port}"
+        broker.figures |= scalable_load.measure(options.scalable, broker.url(), http_url, broker.cpu, options.seconds)
 
 
 def ceiling(perf: str, seconds: int) -> None:
@@ -315,45 +333,63 @@ def ceiling(perf: str, seconds: int) -> None:
         process.wait()
 
 
+def measured(options: argparse.Namespace, folder: Path) -> list[Broker]:
+    """Measure the brokers one after the other: the real one first, which determines the version of the others."""
+    files = create_certificate(folder, "127.0.0.1")
+    options.certificate, brokers = str(files.certificate), []
+    options.scalable = scalable_load.program(new_folder(folder, "java"))
+    if shutil.which("java") and Path(options.real).exists():
+        port, tls_port, http_port = free_port(), free_port(), free_port()
+        real = [options.real, f"{folder}/real", f"brokerServicePort={port}", f"webServicePort={http_port}"]
+        real += [f"brokerServicePortTls={tls_port}", f"tlsCertificateFilePath={options.certificate}"]
+        real += [f"tlsKeyFilePath={files.key}", "transactionCoordinatorEnabled=true"]
+        with running("real", real, port, tls_port, http_port) as broker:
+            brokers.append(broker)
+            measure(broker, options)
+    else:
+        print("no Java, or no real broker: nothing to compare with")
+    port, tls_port, http_port = free_port(), free_port(), free_port()
+    ours = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", str(http_port)]
+    ours += ["--log", "quiet", "--tls-port", str(tls_port), "--tls-cert", options.certificate]
+    ours += ["--tls-key", str(files.key), "--set", "transactionCoordinatorEnabled=true"]
+    ours += ["--pulsar", brokers[0].version] if brokers else []
+    variants = [("pcli", [], "")]
+    if options.data:
+        variants.append(("pcli --data", ["--data", f"{folder}/data"], ""))
+    if options.revision:
+        where = str(install(options.revision, new_folder(folder, "revision")))
+        variants.append((f"pcli {options.revision}", [], where))
+    for name, more, where in variants:
+        with running(name, [*ours, *more], port, tls_port, http_port, where) as broker:
+            brokers.append(broker)
+            measure(broker, options)
+    return brokers
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    folder = parent / name
+    folder.mkdir()
+    return folder
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--real", default=str(REAL))
     parser.add_argument("--perf", default=shutil.which("perf") or "")
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--data", action="store_true")
+    parser.add_argument("--revision", metavar="REV")
     options = parser.parse_args()
-    perf = options.perf if options.perf and "pulsar-perf-go" in _help(options.perf) else None
-    if perf is None:
+    options.perf = options.perf if options.perf and "pulsar-perf-go" in _help(options.perf) else None
+    if options.perf is None:
         print("the Go client's perf tool is not installed: no rates (see --perf)")
     else:
-        ceiling(perf, options.seconds)
-    brokers = []
+        ceiling(options.perf, options.seconds)
     with tempfile.TemporaryDirectory() as folder:
-        files = create_certificate(Path(folder), "127.0.0.1")
-        certificate, port, tls_port = str(files.certificate), free_port(), free_port()
-        ours = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", "0", "--log", "quiet"]
-        ours += ["--tls-port", str(tls_port), "--tls-cert", certificate, "--tls-key", str(files.key)]
-        ours += ["--set", "transactionCoordinatorEnabled=true"]
-        variants = [("pcli", [])]
-        if options.data:
-            variants.append(("pcli --data", ["--data", f"{folder}/data"]))
-        for name, more in variants:
-            with running(name, [*ours, *more], port, tls_port) as broker:
-                brokers.append(broker)
-                measure(broker, perf, certificate, options.seconds)
-        if shutil.which("java") and Path(options.real).exists():
-            port, tls_port = free_port(), free_port()
-            real = [options.real, f"{folder}/real", f"brokerServicePort={port}", f"webServicePort={free_port()}"]
-            real += [f"brokerServicePortTls={tls_port}", f"tlsCertificateFilePath={certificate}"]
-            real += [f"tlsKeyFilePath={files.key}", "transactionCoordinatorEnabled=true"]
-            with running("real 4.2.4", real, port, tls_port) as broker:
-                brokers.append(broker)
-                measure(broker, perf, certificate, options.seconds)
-        else:
-            print("no Java, or no real broker: nothing to compare with")
-    print(f"{'':40}" + "".join(f"{broker.name:>32}" for broker in brokers))
-    for name in brokers[0].figures:
-        print(f"{name:40}" + "".join(f"{broker.figures.get(name, ''):>32}" for broker in brokers))
+        brokers = measured(options, Path(folder))
+    print(f"{'':56}" + "".join(f"{broker.name:>32}" for broker in brokers))
+    for name in brokers[-1].figures:
+        print(f"{name:56}" + "".join(f"{broker.figures.get(name, ''):>32}" for broker in brokers))
 
 
 def _help(perf: str) -> str:
