@@ -290,10 +290,12 @@ class ScalableTopicService:
         return found
 
     def unregister(self, client: Client, consumer_id: int) -> None:
-        """Remove the registration of a consumer. An unknown id has no effect."""
+        """Remove the registration of a consumer. An unknown id has no effect, nor has one whose place was taken over."""
         found = self._registrations.pop((client, consumer_id), None)
         if found is not None:
-            self._remove(*found)
+            consumer = found[1].consumers.get(found[2])
+            if consumer is not None and (consumer.client, consumer.id) == (client, consumer_id):
+                self._remove(*found)
 
     def unregister_all(self, topic: ScalableTopic, subscription: str) -> None:
         """Remove the registered consumers of a subscription, one after the other."""

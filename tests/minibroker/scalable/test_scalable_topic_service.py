@@ -155,6 +155,19 @@ def test_the_others_are_told_when_a_consumer_joins_and_leaves(make_scene):
     assert other.one(pb.CommandScalableTopicUnsubscribe(request_id=5, consumer_id=77)).request_id == 5
 
 
+def test_a_consumer_whose_name_was_taken_over_cannot_remove_it(make_scene):
+    scene = make_scene(2)
+    first, second, other = (scene.world.client() for _ in range(3))
+    scene.register(other, "s2")
+    scene.register(first, "s1")
+    scene.register(second, "s1", 7)
+    other.hear()
+    first(pb.CommandScalableTopicUnsubscribe(request_id=4, consumer_id=1))
+    assert other.hear() == []
+    second(pb.CommandScalableTopicUnsubscribe(request_id=4, consumer_id=7))
+    assert [assigned(body) for body in other.hear()] == [[0, 1]]
+
+
 def test_a_lost_consumer_keeps_its_segments_for_the_grace_period(make_scene):
     scene = make_scene(2)
     one, other = scene.world.client(), scene.world.client()
