@@ -62,8 +62,10 @@ class ControllerSession(ConnectionHandler):
             self._found(connection)
 
     def opened(self, connection: ClientConnection) -> None:
-        """Register."""
-        connection.request(self._request, lambda response: self._on_response(connection, response))
+        """Register with a command of its own, because a connection writes the request id into it."""
+        request = pb.CommandScalableTopicSubscribe()
+        request.CopyFrom(self._request)
+        connection.request(request, lambda response: self._on_response(connection, response))
 
     def _on_response(self, connection: ClientConnection, response: Event | ClientFailure) -> None:
         if not self.may_connect or self.connection is not connection:

@@ -60,6 +60,12 @@ class SegmentConsumer(Consumer):
         self.parent.forget(self)
         return waited
 
+    def begin(self, *, first: bool, waited: int) -> None:
+        """Start requesting messages. After a reconnection, the parent repeats acknowledgements before."""
+        if not first:
+            self.parent.resubscribed(self)
+        super().begin(first=first, waited=waited)
+
 
 class ScalableConsumer(MultiTopicsConsumer):
     """A consumer of a scalable topic. Subclasses decide which segments are consumed, and call `want`."""
@@ -93,6 +99,9 @@ class ScalableConsumer(MultiTopicsConsumer):
     def release(self, topic: str) -> None:
         """Close the consumer of a segment that is not wanted any more, now or later."""
         self.close_segment(topic)
+
+    def resubscribed(self, child: Consumer) -> None:
+        """Handle the subscription of a segment on a new connection."""
 
     # -- segments ----------------------------------------------------------------------------------------------------
 

@@ -248,7 +248,9 @@ class ScalableProducer:
         if created is not None:
             self.state = State.READY
             created(self)
-        again, self._again = self._again, []
+        # The messages of several sealed segments get into the order of their sequence ids: with deduplication, the child
+        # of a merge drops a message with a lower id than the one before.
+        again, self._again = sorted(self._again, key=lambda sent: sent.number), []
         self._backlog.extendleft(reversed(again))
         self._room()
 

@@ -9,7 +9,8 @@ Rules of this file (ScalableStreamConsumer, 5.0.1)
    in a row, 50 ms apart, its consumer is closed. This has no time limit, because the next consumer would otherwise
    receive messages twice or out of order.
 4. A message that the application has is not received again if the broker delivers it again, nor is one at or before the
-   last acknowledged message of an Exclusive segment.
+   last acknowledged message of an Exclusive segment. The last acknowledgement is sent again on each new connection: it
+   can be lost with the former one, and on a sealed segment no later acknowledgement replaces it.
 """
 
 from __future__ import annotations
@@ -87,6 +88,13 @@ class StreamConsumer(ScalableConsumer):
                 for one in assignment.segments
             }
         )
+
+    def resubscribed(self, child: Consumer) -> None:
+        """Repeat the last acknowledgement of an Exclusive segment."""
+        last = self._acked.get(child.topic)
+        if last is not None:
+            child.acks.flush_and_clean()
+            child.acknowledge_cumulative(last)
 
     # -- releasing ---------------------------------------------------------------------------------------------------
 

@@ -178,6 +178,38 @@ def test_a_consumer_registers_again_after_a_lost_connection(scripted: Any) -> No
     assert LEFT in [body.topic for body in scripted.take("SUBSCRIBE")]
 
 
+def test_the_requests_on_a_new_connection_have_different_ids(scripted: Any) -> None:
+    scripted.dag, scripted.assigned = layout(0, 1, 2), [(1, LEFT, ()), (2, RIGHT, ())]
+    scripted.subscribe()
+    scripted.subscribe(consumerName="d")
+    scripted.take()
+    scripted.cut()
+    scripted.step(400)
+    ids = [body.request_id for _, body, _ in scripted.sent if "request_id" in body.DESCRIPTOR.fields_by_name]
+    assert sorted(ids) == sorted(set(ids))
+
+
+@pytest.mark.parametrize("group", [0, 100_000])
+def test_the_last_acknowledgement_is_repeated_on_a_new_connection(scripted: Any, group: int) -> None:
+    """The broker has not received it. No later one follows on a sealed segment."""
+    consumer = scripted.subscribe(acknowledgementsGroupTimeMicros=group)
+    scripted.deliver(1, 0, 1)
+    messages = received(consumer)
+    consumer.acknowledge(messages[0].id)
+    scripted.step(200)
+    if group:
+        consumer.acknowledge(messages[1].id)
+        scripted.step(200)
+    scripted.take()
+    scripted.cut()
+    if not group:
+        consumer.acknowledge(messages[1].id)
+    scripted.step(600)
+    assert [one.message_id[0].entryId for one in scripted.take("ACK")] == [1]
+    scripted.deliver(1, 0, 1, 2)
+    assert [one.id.entry for one in received(consumer)] == [2]
+
+
 def test_a_stream_consumer_acknowledges_nothing_negatively(scripted: Any) -> None:
     consumer = scripted.subscribe()
     scripted.deliver(1, 0)

@@ -93,6 +93,19 @@ def test_messages_without_a_receipt_are_sent_to_the_children_in_order(scripted: 
     assert not [one for one in results.values() if isinstance(one, ClientFailure)]
 
 
+def test_messages_of_merged_segments_are_sent_in_their_order(scripted: Any) -> None:
+    """With deduplication, the child would drop a message with a lower sequence id than the one before."""
+    scripted.dag = layout(0, 1, 2)
+    producer = scripted.produce(batchingEnabled=False)
+    scripted.receipts = False
+    send(producer, *range(10))
+    scripted.step()
+    assert all(stored(scripted)[one] for one in (LEFT, RIGHT))
+    scripted.receipts = True
+    scripted.change(layout(1, 0, sealed=(1, 2)))
+    assert stored(scripted)[ROOT] == list(range(10))
+
+
 def test_a_receipt_after_the_close_counts(scripted: Any) -> None:
     producer = scripted.produce(batchingEnabled=False)
     scripted.receipts = False
