@@ -290,7 +290,7 @@ class ScalableTopicService:
         return found
 
     def unregister(self, client: Client, consumer_id: int) -> None:
-        """Remove the registration of a consumer. An unknown id has no effect, nor has one whose place was taken over."""
+        """Remove the registration of a consumer. An unknown id, and one whose name was taken over, have no effect."""
         found = self._registrations.pop((client, consumer_id), None)
         if found is not None:
             consumer = found[1].consumers.get(found[2])

@@ -13,12 +13,15 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from random import Random
 from typing import Any
 
 from simulation.clients import Client
 
 from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy, ProducerSettings
 
@@ -41,7 +44,8 @@ class ProducerApplication:
         self.receipts: dict[bytes, Any] = {}
         """The id of each message with a receipt; its ledger is -1 for a duplicate."""
         self.sent: dict[bytes, OutgoingMessage] = {}
-        self._waiting: list[tuple[bytes, OutgoingMessage]] = []
+        self._waiting: deque[tuple[bytes, OutgoingMessage]] = deque()
+        """Messages that wait for the producer, or for space in it."""
         self._producer: Any = None
         self._count = 0
         client.on_start.append(self._restart)
@@ -67,9 +71,8 @@ class ProducerApplication:
                 self.failed = True
                 return
             self._producer = result
-            waiting, self._waiting = self._waiting, []
-            for text, message in waiting:
-                self._send(text, message)
+            result.on_room = self._send_waiting
+            self._send_waiting()
 
         self.client.turn(lambda: engine.produce(self.topic, settings, opened))
 
@@ -82,10 +85,9 @@ class ProducerApplication:
         self._producer = None
         if self.closed or self.failed:
             return
+        self._waiting.clear()
         if self.exact:
-            self._waiting = [(text, message) for text, message in self.sent.items() if text not in self.receipts]
-        else:
-            self._waiting = []
+            self._waiting.extend((text, message) for text, message in self.sent.items() if text not in self.receipts)
         self._open()
 
     def send(self, count: int, keys: int, delay_ms: int) -> None:
@@ -104,17 +106,19 @@ class ProducerApplication:
             message = OutgoingMessage(text, key=key, deliver_at=deliver_at, sequence_id=sequence)
             self._count += 1
             self.sent[text] = message
-            if self._producer is None:
-                self._waiting.append((text, message))
-            else:
-                self._send(text, message)
+            self._waiting.append((text, message))
+        self._send_waiting()
 
-    def _send(self, text: bytes, message: OutgoingMessage) -> None:
-        def done(result: Any) -> None:
-            if not isinstance(result, ClientFailure):
-                self.receipts[text] = result
+    def _send_waiting(self) -> None:
+        while self._waiting and self._producer is not None:
+            text, message = self._waiting.popleft()
+            if not self._producer.send(message, partial(self._done, text)):
+                self._waiting.appendleft((text, message))
+                return
 
-        self._producer.send(message, done)
+    def _done(self, text: bytes, result: Any) -> None:
+        if not isinstance(result, ClientFailure):
+            self.receipts[text] = result
 
     def close(self) -> None:
         """Close the producer."""
@@ -142,12 +146,13 @@ class ConsumerApplication:
         client.on_start.append(self._restart)
         self._open()
 
-    def _open(self) -> None:
+    def settings(self) -> ConsumerSettings:
+        """Return the settings of the consumer."""
         step = self.step
         key_shared = None
         if step["type"] == "Key_Shared" and step["out_of_order"]:
             key_shared = KeySharedPolicy(allowOutOfOrderDelivery=True)
-        settings = ConsumerSettings(
+        return ConsumerSettings(
             topicNames=(self.topic,),
             subscriptionName=step["subscription"],
             subscriptionType=step["type"],
@@ -166,7 +171,9 @@ class ConsumerApplication:
             keySharedPolicy=key_shared,
             resetIncludeHead=True,
         )
-        engine = self.client.engine
+
+    def _open(self) -> None:
+        settings, engine = self.settings(), self.client.engine
 
         def opened(result: Any) -> None:
             if engine is not self.client.engine:
@@ -232,16 +239,19 @@ class ConsumerApplication:
         if self._unsubscribing:
             self.held.append(message)  # the client, like the Java client, would refuse the acknowledgement
         elif self.draining or drawn < step["ack"] / 100:
-            if step["cumulative"] and not self._consumer.individual:
-                self.held = []
-                self._consumer.acknowledge_cumulative(message.id)
-            else:
-                self._consumer.acknowledge(message.id)
+            self._acknowledge(message.id)
         elif drawn < (step["ack"] + step["nack"]) / 100 and self._nacks < _MAX_NACKS:
             self._nacks += 1
             self._consumer.negative_acknowledge(message.id, message.redelivery_count)
         else:
             self.held.append(message)
+
+    def _acknowledge(self, id_: ClientMessageId) -> None:
+        if self.step["cumulative"] and not self._consumer.individual:
+            self.held = []
+            self._consumer.acknowledge_cumulative(id_)
+        else:
+            self._consumer.acknowledge(id_)
 
     # -- steps of the plan ---------------------------------------------------------------------------------------------
 

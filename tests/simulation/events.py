@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -23,13 +24,18 @@ _MAX_DOWN_MS = 4000
 class EventActions:
     """The events of one run. Each method returns whether the event had an effect."""
 
-    def __init__(self, network: Network, clients: list[Client], topics: list[str]) -> None:
+    def __init__(self, network: Network, clients: list[Client], topics: Callable[[], list[str]]) -> None:
+        """``topics`` returns the names of the topics that store messages."""
         self._network, self._clients, self._topics = network, clients, topics
 
     def run(self, step: dict[str, Any]) -> str:
         """Run the event of a step. Return its kind, or an empty string if it has no effect."""
         kind = step["event"] if step["event"] != "restart" else RESTARTS[step["which"] % len(RESTARTS)]
         return kind if getattr(self, f"_{kind}")(step) else ""
+
+    def _name(self, step: dict[str, Any]) -> str:
+        names = self._topics()
+        return names[step["which"] % len(names)]
 
     def _link(self, step: dict[str, Any]) -> Link | None:
         links = self._network.live_links()
@@ -95,7 +101,7 @@ class EventActions:
     # -- administration ------------------------------------------------------------------------------------------------
 
     def _unload(self, step: dict[str, Any]) -> bool:
-        name = self._topics[step["which"] % len(self._topics)]
+        name = self._name(step)
         if name not in self._network.broker.topics:
             return False
         self._network.history.mark("unload", self._network.now, name)
@@ -103,7 +109,7 @@ class EventActions:
         return True
 
     def _policy(self, step: dict[str, Any]) -> bool:
-        name = TopicName.parse(self._topics[step["which"] % len(self._topics)])
+        name = TopicName.parse(self._name(step))
         self._network.history.mark("policy", self._network.now)
         self._network.change(lambda broker: broker.policies.set_topic(name, step["policy"], step["value"]))
         return True

@@ -25,14 +25,20 @@ from simulation.invariants import AFTER_RUN, PER_TURN, Violation
 from simulation.invariants.tracker import FrameTracker
 from simulation.network import Network
 from simulation.plans import MIN_EVENTS
+from simulation.scalable_actions import LayoutChanges, scalable_settings
+from simulation.scalable_applications import JUDGE, ScalableConsumerApplication
+from simulation.scalable_step_kinds import is_scalable
+from simulation.scalable_transactions import QUEUE, ScalableTransactionClient
 from simulation.transactions import TransactionClient
 
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.settings import Settings
 from pcli.minibroker.topics.dispatcher import FAILOVER
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
 __all__ = ["MIN_FRAMES", "Outcome", "Run", "run_plan"]
 
+_NAMESPACE = "public/default"
 _CLIENTS = 3
 """Number of clients that share connections. Each producer with exclusive access has a client of its own: the fenced
 producers of a shared connection would close it again and again."""
@@ -145,10 +151,14 @@ class Run:
     def _prepare(self) -> None:
         broker = self.network.broker
         for policy in self.plan.policies:
-            broker.policies.set_namespace("public/default", policy["name"], policy["value"])
+            broker.policies.set_namespace(_NAMESPACE, policy["name"], policy["value"])
         for number, topic in enumerate(self.plan.topics):
             name = TopicName.parse(self.topic((number, -1)))
-            if topic["partitions"]:
+            if "scalable" in topic:
+                self.network.change(
+                    lambda broker, name=name, topic=topic: broker.scalable_topics.create(str(name), topic["scalable"])
+                )
+            elif topic["partitions"]:
                 self.network.change(
                     lambda broker, name=name, topic=topic: broker.create_partitioned(name, topic["partitions"])
                 )
@@ -156,13 +166,26 @@ class Run:
                 self.network.change(lambda broker, name=name: broker.topic_registry.create(name))
         for step in self.plan.steps:
             if step["do"] == "producer" and step["exact"]:
-                name = TopicName.parse(self.topic(step["target"]))
-                self.network.change(
-                    lambda broker, name=name: broker.policies.set_topic(name, "deduplicationEnabled", True)
-                )
+                self._enable_deduplication(TopicName.parse(self.topic(step["target"])))
         self.network.write_all()  # a request of the administration gets its response after that
         self.clients = [Client(self.network, number) for number in range(_CLIENTS)]
-        self._actions = EventActions(self.network, self.clients, [self.topic(target) for target in self.targets()])
+        self._actions = EventActions(self.network, self.clients, self._stored_topics)
+        if is_scalable(self.plan):
+            self._changes = LayoutChanges(self.network, self.topic((0, -1)))
+
+    def _enable_deduplication(self, name: TopicName) -> None:
+        """Enable deduplication for a topic. The policies of a namespace apply to segments."""
+        policies = self.network.broker.policies
+        if is_scalable(self.plan):
+            self.network.change(lambda _: policies.set_namespace(_NAMESPACE, "deduplication", True))
+        else:
+            self.network.change(lambda _: policies.set_topic(name, "deduplicationEnabled", True))
+
+    def _stored_topics(self) -> list[str]:
+        """Return the names of the topics that store messages. Those of a scalable topic are its segments."""
+        if is_scalable(self.plan):
+            return self._changes.segments()
+        return [self.topic(target) for target in self.targets()]
 
     def targets(self) -> list[tuple[int, int]]:
         """Return the number and the partition (-1: none) of each topic that stores messages."""
@@ -175,8 +198,10 @@ class Run:
     def topic(self, target: Any) -> str:
         """Return the name of a topic or partition of the plan."""
         number, partition = target
+        if is_scalable(self.plan):
+            return f"topic://{_NAMESPACE}/t{number}"
         domain = "persistent" if self.plan.topics[number]["persistent"] else "non-persistent"
-        name = f"{domain}://public/default/t{number}"
+        name = f"{domain}://{_NAMESPACE}/t{number}"
         return f"{name}-partition-{partition}" if partition >= 0 else name
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -193,7 +218,12 @@ class Run:
     def _do_subscribe(self, step: dict[str, Any]) -> None:
         number = step["consumer"]
         client = self.clients[step["client"]]
-        self.consumers[number] = ConsumerApplication(client, number, self.topic(step["target"]), step)
+        self.consumers[number] = self._consumer(client, number, self.topic(step["target"]), step)
+
+    def _consumer(self, client: Client, number: int, topic: str, step: dict[str, Any]) -> ConsumerApplication:
+        if is_scalable(self.plan):
+            return ScalableConsumerApplication(client, number, topic, step, self.history.deliveries)
+        return ConsumerApplication(client, number, topic, step)
 
     def _do_send(self, step: dict[str, Any]) -> None:
         producer = self.producers.get(step["producer"])
@@ -235,9 +265,15 @@ class Run:
             producer.close()
 
     def _do_transaction(self, step: dict[str, Any]) -> None:
-        topic = self.topic(step["target"])
-        if topic.startswith("persistent"):
-            self.transactions.append(TransactionClient(self.network, len(self.transactions), topic, step))
+        topic, number = self.topic(step["target"]), len(self.transactions)
+        if is_scalable(self.plan):
+            self.transactions.append(ScalableTransactionClient(self.network, number, topic, step))
+        elif topic.startswith("persistent"):
+            self.transactions.append(TransactionClient(self.network, number, topic, step))
+
+    def _do_change(self, step: dict[str, Any]) -> None:
+        if self._changes.run(step):
+            self.events[step["change"]] += 1
 
     def _do_compact(self, step: dict[str, Any]) -> None:
         self._actions.compact(self.topic(step["target"]))
@@ -293,8 +329,8 @@ class Run:
         self._actions.heal()
         for policy in self.plan.policies:
             if policy["name"].startswith(("maxConsumers", "maxProducers", "maxSubscriptions")):
-                self.network.broker.policies.unset_namespace("public/default", policy["name"])
-        if any(step["do"] == "transaction" for step in self.plan.steps):
+                self.network.broker.policies.unset_namespace(_NAMESPACE, policy["name"])
+        if not is_scalable(self.plan) and any(step["do"] == "transaction" for step in self.plan.steps):
             # The coordinator ends open transactions only while a client has connected to it.
             step = {"messages": 0, "acks": 0, "action": "COMMIT", "think_ms": 0}
             self.transactions.append(TransactionClient(self.network, len(self.transactions), "", step))
@@ -326,6 +362,8 @@ class Run:
 
     def _add_drain_consumers(self, round_number: int) -> bool:
         """Add a consumer to each durable subscription that needs one; return whether any were added."""
+        if is_scalable(self.plan):
+            return self._add_scalable_consumers()
         added = False
         for topic in self.network.broker.topics.values():
             for subscription in list(topic.subscriptions.values()):
@@ -341,6 +379,18 @@ class Run:
                     added = True
         return added
 
+    def _add_scalable_consumers(self) -> bool:
+        """Add a consumer to each subscription without one, and one that reads the whole topic for the invariants."""
+        topic = self.topic((0, -1))
+        kinds = {one.step["subscription"]: one.step["type"] for one in self.consumers.values()}
+        kinds |= {JUDGE: "queue"}
+        if any(step["do"] == "transaction" for step in self.plan.steps):
+            kinds |= {QUEUE: "queue"}
+        found = {name for name, kind in kinds.items() if kind != "checkpoint" and not self._is_consumed(topic, name)}
+        for name in sorted(found):
+            self._add_drain_consumer(topic, name, kinds[name])
+        return bool(found)
+
     def _is_consumed(self, topic: str, subscription: str) -> bool:
         """Return whether an application consumes a subscription. It may be about to reconnect."""
         return any(
@@ -355,14 +405,17 @@ class Run:
             "queue": 100, "compacted": False, "group_ms": 0, "batch_acks": True, "receipts": False,
             "ack_timeout_ms": 0, "ack": 100, "nack": 0, "cumulative": False, "out_of_order": False,
         }  # fmt: skip
-        application = ConsumerApplication(self.clients[0], number, topic, step)
+        application = self._consumer(self.clients[0], number, topic, step)
         application.draining = True
         self.consumers[number] = application
 
 
 def run_plan(plan: Plan, seed: int, tap: Any = None) -> tuple[Outcome, Run]:
     """Run a plan. ``tap`` receives the bytes (codec.capture.tap)."""
-    run = Run(plan, seed, Network(dict(_SETTINGS), seed))
+    settings = Settings(**_SETTINGS)
+    if is_scalable(plan):
+        settings = scalable_settings(_SETTINGS, automatic=plan.topics[0]["automatic"])
+    run = Run(plan, seed, Network(settings, seed))
     if tap is not None:
         run.history.taps.append(tap)
     run.observed = FrameTracker()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simulation.contents import Contents, contents_of_block
+from simulation.scalable_history import RestoredTopics, drained_segments
 from simulation.sessions import ConsumerSession, ProducerSession, SubscriptionLog
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
@@ -27,6 +28,7 @@ from pcli.minibroker.topic_names import is_system
 
 if TYPE_CHECKING:
     from simulation.links import Link
+    from simulation.scalable_applications import Delivery
 
     from pcli.minibroker.broker import Broker
 
@@ -71,6 +73,10 @@ class WireFrame:
     """The limits on unacknowledged messages of the consumer and of the subscription when a MESSAGE was sent."""
     read_position: int = 0
     """The read position of the cursor after the turn of a MESSAGE."""
+    registration: Any = None
+    """The SCALABLE_TOPIC_SUBSCRIBE to which an assignment belongs."""
+    drained: frozenset[int] = frozenset()
+    """The sealed segments whose messages the subscription has acknowledged, when an assignment was sent."""
     lost: bool = False
     """Whether the broker was killed before it sent the frame."""
 
@@ -100,6 +106,8 @@ class _Stream:
     """PRODUCER, SUBSCRIBE, SEEK, UNSUBSCRIBE and CLOSE without a response, by request id."""
     producers: dict[int, ProducerSession] = field(default_factory=dict)
     consumers: dict[int, ConsumerSession] = field(default_factory=dict)
+    registrations: dict[int, Any] = field(default_factory=dict)
+    """The bodies of SCALABLE_TOPIC_SUBSCRIBE, by consumer id."""
 
 
 class History:
@@ -116,6 +124,8 @@ class History:
         self.stored: dict[str, list[StoredEntry]] = {}
         """The entries of each persistent topic, by offset."""
         self.by_position: dict[tuple[int, int], StoredEntry] = {}
+        self.deliveries: list[Delivery] = []
+        """What the applications with consumers of scalable topics received, in order."""
         self.taps: list[Any] = []
         """Receivers of bytes (codec.capture.tap), called with ``opened``, ``passed`` and ``closed``."""
         self.observers: list[Any] = []
@@ -142,6 +152,7 @@ class History:
         if known is None:
             return
         self._end_sessions(known, link, now, from_client=from_client)
+        self._add(now, link.number, "closed", None, None, from_client=from_client)
         for tap in self.taps:
             tap.closed(link.number, now * 1_000_000, from_client=from_client, reset=False, reason="")
         for observer in self.observers:
@@ -214,8 +225,9 @@ class History:
                 subscription.frames.append(one)
 
     def restarted(self, broker: Broker, now: int, *, complete: bool) -> None:
-        """Forget the entries that a killed broker has lost, and record the restored cursors as bodies of events."""
+        """Forget the entries that a killed broker has lost, and record the restored state as bodies of events."""
         self.broker = broker
+        self._add(now, -1, "started", RestoredTopics(broker), None, from_client=False)
         killed_before, self._killed = self._killed, len(self.frames)
         for name, known in self.stored.items():
             topic = broker.topics.get(name)
@@ -281,6 +293,8 @@ class History:
     def _see_request(self, known: _Stream, one: WireFrame) -> None:
         if one.name in ("SUBSCRIBE", "PRODUCER", "SEEK", "UNSUBSCRIBE", "CLOSE_CONSUMER", "CLOSE_PRODUCER"):
             known.requests[one.body.request_id] = one
+        elif one.name == "SCALABLE_TOPIC_SUBSCRIBE":
+            known.requests[one.body.request_id] = known.registrations[one.body.consumer_id] = one
         if one.name == "CLOSE_CONSUMER" and one.session is not None:
             known.consumers.pop(one.body.consumer_id, None)
             self._end(one.session, one)
@@ -305,6 +319,15 @@ class History:
             self._end(one.session, one)
         elif one.name == "ERROR":
             known.requests.pop(one.body.request_id, None)
+        elif one.name == "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE":
+            self._see_assignment(one, known.requests.pop(one.body.request_id, None))
+        elif one.name == "SCALABLE_TOPIC_ASSIGNMENT_UPDATE":
+            self._see_assignment(one, known.registrations.get(one.body.consumer_id))
+
+    def _see_assignment(self, one: WireFrame, request: WireFrame | None) -> None:
+        if request is not None:
+            one.registration = request.body
+            one.drained = drained_segments(self.broker, request.body)
 
     def _succeeded(self, known: _Stream, request: WireFrame, response: WireFrame) -> None:
         body = request.body

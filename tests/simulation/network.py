@@ -49,7 +49,7 @@ class Timed(Protocol):
 class Network:
     """One broker and its clients."""
 
-    def __init__(self, settings: dict[str, Any], seed: int) -> None:
+    def __init__(self, settings: Settings, seed: int) -> None:
         self.now = START
         self.seed = seed
         self.links: list[Link] = []
@@ -76,7 +76,7 @@ class Network:
         self._kill_pending: Callable[[], None] | None = None
         self.held.clear()
         urls = {"service_url": "pulsar://127.0.0.1:6650", "http_url": "http://127.0.0.1:8080"}
-        return Broker(Settings(**self._settings), storage=self._storage, now=self.now, **urls)
+        return Broker(self._settings, storage=self._storage, now=self.now, **urls)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

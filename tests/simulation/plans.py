@@ -9,6 +9,8 @@ from hypothesis.strategies import SearchStrategy
 from scenarios import plans
 from scenarios.plan_model import Model, Numbers
 from scenarios.plans import Plan
+from simulation.scalable_step_kinds import KINDS as SCALABLE_KINDS
+from simulation.scalable_step_kinds import scalable_plan
 from simulation.step_kinds import KINDS, draw_event, send
 
 __all__ = ["MIN_EVENTS", "MIN_MESSAGES", "build", "plan_of_seed", "strategy"]
@@ -20,8 +22,12 @@ MIN_MESSAGES = 120
 
 
 def build(header: bytes, lists: Sequence[Sequence[bytes]]) -> Plan:
-    """Return the plan that these numbers describe, with at least MIN_EVENTS events and MIN_MESSAGES messages."""
-    plan = plans.build(header, lists, KINDS)
+    """Return the plan that these numbers describe, with at least MIN_EVENTS events and MIN_MESSAGES messages.
+
+    The topic of every second plan is scalable.
+    """
+    scalable = header[-1] % 2 == 1
+    plan = plans.build(header, lists, SCALABLE_KINDS if scalable else KINDS)
     model, drawn = Model(Numbers(header)), Numbers(header * 40)
     model.producers = [one for one in plan.steps if one["do"] == "producer"]
     for one in model.producers:
@@ -37,7 +43,8 @@ def build(header: bytes, lists: Sequence[Sequence[bytes]]) -> Plan:
                 model.producers[-1] = step | {"open": True}
     for one in steps:
         one.pop("open", None)
-    return Plan(plan.topics, plan.policies, steps)
+    plan = Plan(plan.topics, plan.policies, steps)
+    return scalable_plan(plan, Numbers(header[-3:-1])) if scalable else plan
 
 
 @cache

@@ -31,7 +31,7 @@ class SubscriptionLog:
     @property
     def is_persistent(self) -> bool:
         """Whether the topic is persistent."""
-        return self.topic.startswith("persistent:")
+        return self.topic.startswith(("persistent:", "segment:"))
 
     @property
     def reads_compacted(self) -> bool:

@@ -13,11 +13,16 @@ from simulation.history import History, StoredEntry
 from simulation.invariants.delivery import acknowledged_messages_are_not_delivered_again, every_message_is_delivered
 from simulation.invariants.durability import confirmed_state_survives_a_kill
 from simulation.invariants.flow_control import unacked_limits_are_respected
+from simulation.invariants.scalable_assignments import (
+    registered_consumers_survive_restarts,
+    segments_have_one_owner,
+)
 from simulation.invariants.storage import every_receipt_is_a_stored_message
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 
+SCALABLE = "topic://public/default/t"
 TOPIC = "persistent://public/default/t"
 LINK = SimpleNamespace(number=0)
 FAILOVER, SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Shared
@@ -36,6 +41,14 @@ def entry(*texts: bytes) -> bytes:
     return push_entry(metadata, b"".join(len(head).to_bytes(4) + head + text for head, text in singles))
 
 
+def assignment(*segments: int) -> pb.ScalableConsumerAssignment:
+    """An assignment of whole segments."""
+    parts = [
+        pb.ScalableAssignedSegment(segment_id=one, hash_start=0, hash_end=0, segment_topic=str(one)) for one in segments
+    ]
+    return pb.ScalableConsumerAssignment(layout_epoch=0, segments=parts)
+
+
 class Cursor(SimpleNamespace):
     """A cursor that acknowledges the entries up to ``mark_delete``."""
 
@@ -51,7 +64,10 @@ class Conversation:
         self.subscriptions: dict[str, Any] = {}
         ledger = SimpleNamespace(next=len(entries))
         topic = SimpleNamespace(subscriptions=self.subscriptions, ledger=ledger, effective=lambda _: 0)
-        self.broker = SimpleNamespace(topics={TOPIC: topic})
+        settings = SimpleNamespace(scalableTopicConsumerSessionGracePeriodSeconds=10)
+        self.broker = SimpleNamespace(
+            topics={TOPIC: topic}, settings=settings, scalable_topics=SimpleNamespace(topics={})
+        )
         self.history = History(self.broker)
         self.history.opened(LINK, self.now)
         for offset, data in enumerate(entries):
@@ -100,6 +116,15 @@ class Conversation:
             cursor = Cursor(mark_delete=mark_delete, ack_sets={}, read_position=0)
             left = len(self.history.stored.get(TOPIC, ())) - 1 - mark_delete
             self.subscriptions["s"] = SimpleNamespace(cursor=cursor, durable=True, backlog=left)
+
+    def register(self, name: str, number: int, *segments: int) -> None:
+        """Register a stream consumer, which gets these segments."""
+        request = pb.CommandScalableTopicSubscribe(
+            request_id=number, topic=SCALABLE, subscription="s", consumer_name=name, consumer_id=number,
+            consumer_type=pb.STREAM,
+        )  # fmt: skip
+        self.client(request)
+        self.broker_sends(pb.CommandScalableTopicSubscribeResponse(request_id=number, assignment=assignment(*segments)))
 
     def violations(self, invariant: Any) -> list[str]:
         self.history.drop_lost()
@@ -231,3 +256,24 @@ def test_an_acknowledgement_in_a_transaction_that_is_timed_out_remains_pending(t
     one.subscriptions["s"].cursor.is_deleted = lambda offset: offset == 1
     found = one.violations(every_message_is_delivered)
     assert len(found) == (0 if is_allowed else 1)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_segment_that_another_consumer_gets_is_taken_from_its_owner(is_told):
+    one = Conversation()
+    one.register("a", 1, 0, 1)
+    one.history.turn += 1
+    if is_told:
+        one.broker_sends(pb.CommandScalableTopicAssignmentUpdate(consumer_id=1, assignment=assignment(0)))
+    one.register("b", 2, 1)
+    assert len(one.violations(segments_have_one_owner)) == (0 if is_told else 1)
+
+
+@pytest.mark.parametrize("time", [9_999, 10_000])
+def test_a_start_restores_the_consumers_within_their_grace_periods(time):
+    one = Conversation()
+    one.register("a", 1, 0)
+    one.history.closed(LINK, one.now, from_client=True)
+    one.now = time
+    one.kill(None)
+    assert len(one.violations(registered_consumers_survive_restarts)) == (1 if time < 10_000 else 0)

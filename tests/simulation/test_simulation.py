@@ -22,8 +22,9 @@ from pcli.codec.capture.frames import CapturedFrame
 from pcli.codec.capture.reading import read_capture
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
+from pcli.minibroker.settings import Settings
 
-SEEDS = range(20)
+SEEDS = range(30)
 TOPIC = {"persistent": True, "partitions": 0}
 SEND = {"do": "send", "producer": 0, "count": 5, "keys": 0, "delay_ms": 0}
 WAIT = {"do": "wait", "ms": 1000}
@@ -78,7 +79,7 @@ def test_the_seeds_contain_every_event_and_every_invariant_has_something_to_chec
     for one in outcomes:
         events.update(one.events)
         checks.update(one.checks)
-    assert events.keys() == {*EVENTS, *RESTARTS}
+    assert events.keys() == {*EVENTS, *RESTARTS, "split", "merge", "rebucket"}
     assert [one.__name__ for one in INVARIANTS if not checks[one.__name__]] == []
 
 
@@ -109,7 +110,7 @@ def test_a_topic_with_an_exclusive_producer_is_filled():
 
 
 def test_the_output_of_a_timer_precedes_bytes_that_arrive_at_the_same_time():
-    network = Network({}, 0)
+    network = Network(Settings(), 0)
     ignored = Mock(spec=Endpoint)
     link = network.connect(ignored, None)
     network.run(10)

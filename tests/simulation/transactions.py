@@ -12,11 +12,13 @@ from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry
 
-__all__ = ["TransactionClient"]
+__all__ = ["TTL_MS", "WAIT_MS", "TransactionClient"]
 
 _ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
-_TTL_MS = 10_000
-_WAIT_MS = 200
+TTL_MS = 10_000
+"""The timeout of a transaction."""
+WAIT_MS = 200
+"""The time in which a consumer receives messages."""
 _RECONNECT_MS = 500
 _MAX_CONNECTIONS = 12
 
@@ -96,7 +98,10 @@ class TransactionClient:
         except StopIteration:
             self._stop()
             return
-        if isinstance(wanted, int):
+        if isinstance(wanted, str):
+            self._waits_for = wanted
+            self._link.write(self.session.output(), from_client=True)
+        elif isinstance(wanted, int):
             self._waits_for = None
             program = self._program
             self.network.at(self.network.now + wanted, lambda: self._wake(program))
@@ -112,11 +117,14 @@ class TransactionClient:
     # -- program -------------------------------------------------------------------------------------------------------
 
     def _run(self) -> Generator[Any, Any, None]:
-        """Yield commands, and receive their responses; yield numbers to wait for so many milliseconds."""
+        """Yield commands, and receive their responses.
+
+        A number waits for so many milliseconds, and a text for the command of this name.
+        """
         yield
         step = self.step
         yield from self._connect_to_coordinator()
-        opened = (yield pb.CommandNewTxn(txn_ttl_millis=_TTL_MS, tc_id=0), b"").body
+        opened = (yield pb.CommandNewTxn(txn_ttl_millis=TTL_MS, tc_id=0), b"").body
         if opened.HasField("error"):
             return
         bits = {"txnid_most_bits": opened.txnid_most_bits, "txnid_least_bits": opened.txnid_least_bits}
@@ -170,7 +178,7 @@ class TransactionClient:
             return
         self.session.send(pb.CommandFlow(consumer_id=1, messagePermits=count))
         self._link.write(self.session.output(), from_client=True)
-        yield _WAIT_MS
+        yield WAIT_MS
         for place in self._messages[:count]:
             ack = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[place], **bits)
             ack.request_id = self.session.next_request_id()

@@ -248,8 +248,7 @@ class ScalableProducer:
         if created is not None:
             self.state = State.READY
             created(self)
-        # The messages of several sealed segments get into the order of their sequence ids: with deduplication, the child
-        # of a merge drops a message with a lower id than the one before.
+        # With deduplication, the child of a merge drops a message with a lower sequence id than the one before.
         again, self._again = sorted(self._again, key=lambda sent: sent.number), []
         self._backlog.extendleft(reversed(again))
         self._room()

@@ -17,6 +17,23 @@ from simulation.invariants.delivery import (
 from simulation.invariants.durability import confirmed_state_survives_a_kill
 from simulation.invariants.flow_control import permits_are_not_exceeded, unacked_limits_are_respected
 from simulation.invariants.order import keys_are_in_order, one_consumer_is_active, producers_are_in_order
+from simulation.invariants.scalable_assignments import (
+    assignments_cover_every_segment,
+    children_follow_drained_parents,
+    registered_consumers_survive_restarts,
+    segments_have_one_owner,
+)
+from simulation.invariants.scalable_delivery import (
+    keys_are_in_order_over_segments,
+    no_message_is_lost_over_segments,
+    no_message_is_stored_twice_over_segments,
+    transactions_are_atomic_over_segments,
+)
+from simulation.invariants.scalable_layouts import (
+    every_key_has_one_active_segment,
+    layouts_advance_and_survive_restarts,
+    segments_store_their_keys_until_they_are_sealed,
+)
 from simulation.invariants.storage import (
     deduplicated_messages_are_stored_once,
     every_receipt_is_a_stored_message,
@@ -49,6 +66,17 @@ AFTER_RUN: tuple[Invariant, ...] = (
     transactions_are_atomic,
     compaction_keeps_the_last_value,
     every_message_is_delivered,
+    every_key_has_one_active_segment,
+    segments_store_their_keys_until_they_are_sealed,
+    layouts_advance_and_survive_restarts,
+    registered_consumers_survive_restarts,
+    segments_have_one_owner,
+    assignments_cover_every_segment,
+    children_follow_drained_parents,
+    no_message_is_lost_over_segments,
+    no_message_is_stored_twice_over_segments,
+    keys_are_in_order_over_segments,
+    transactions_are_atomic_over_segments,
     no_activity_after_the_last_acknowledgement,
 )
 """The invariants of the whole history, checked at the end."""

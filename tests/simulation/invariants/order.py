@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from simulation.invariants.subscription_replay import SubscriptionReplay, TransactionEnds
 from simulation.invariants.violation import Violation, at
+from simulation.scalable_step_kinds import is_scalable
 
 if TYPE_CHECKING:
     from simulation.execution import Run
@@ -33,8 +34,10 @@ def producers_are_in_order(run: Run) -> Iterator[Violation]:
 def _storage_order(run: Run) -> Iterator[Violation]:
     """Yield the first message of each producer that is stored before an earlier message of the producer.
 
-    A producer with the KEY_BASED batcher sends the messages of each key in order.
+    A producer with the KEY_BASED batcher sends the messages of each key in order, and so does a producer of a scalable
+    topic. Its messages without a key are in no order.
     """
+    scalable = is_scalable(run.plan)
     last: dict[tuple[str, int, str], int] = {}
     seen: set[tuple[str, bytes]] = set()
     for entry in run.history.entries():
@@ -44,7 +47,9 @@ def _storage_order(run: Run) -> Iterator[Violation]:
                 continue
             run.checks["producers_are_in_order"] += 1
             seen.add((entry.topic, text))
-            by_key = run.producers[int(number)].step["batcher"] != "DEFAULT"
+            by_key = scalable or run.producers[int(number)].step["batcher"] != "DEFAULT"
+            if scalable and not message_key:
+                continue
             key = entry.topic, int(number), message_key if by_key else ""
             if int(index) < last.get(key, -1):
                 text_of = f"{text!r} is stored at {entry.position} of {entry.topic} after message {last[key]}"

@@ -37,7 +37,7 @@ def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
             yield at(name, frame, f"connection {frame.link}: the producer {frame.body.producer_id} is closed")
     texts = {(entry.topic, text) for entry in history.entries() for text in entry.contents.texts}
     for session in history.producers:
-        if not session.topic.startswith("persistent:"):
+        if not session.topic.startswith(("persistent:", "segment:")):
             continue
         sends: dict[int, list[WireFrame]] = {}
         for frame in session.frames:
@@ -69,17 +69,18 @@ def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
 def deduplicated_messages_are_stored_once(run: Run) -> Iterator[Violation]:
     """A message that an exact producer sends several times with one sequence id is stored once (MessageDeduplication).
 
-    Deduplication is enabled on the topics of these producers before they start (broker-semantics.md, 3.4).
+    Deduplication is enabled on the topics of these producers before they start (broker-semantics.md, 3.4). Each segment
+    of a scalable topic has its own sequence ids.
     """
     exact = {number for number, producer in run.producers.items() if producer.exact}
-    counts: Counter[bytes] = Counter()
+    counts: Counter[tuple[str, bytes]] = Counter()
     for entry in run.history.entries():
         for text in entry.contents.texts:
             number = text.partition(b".")[0]
             if number.isdigit() and int(number) in exact:
-                counts[text] += 1
+                counts[entry.topic, text] += 1
                 run.checks["deduplicated_messages_are_stored_once"] += 1
-                if counts[text] == 2:
+                if counts[entry.topic, text] == 2:
                     place = f"{entry.position} of {entry.topic}"
                     yield Violation(
                         "deduplicated_messages_are_stored_once",

@@ -1,6 +1,6 @@
 """Defects of the broker that the simulation must detect. `table` runs them; the other modules define them."""
 
-from simulation.mutants import acknowledgements, dispatch, durability, flow_control, publishing, transactions
+from simulation.mutants import acknowledgements, dispatch, durability, flow_control, publishing, scalable, transactions
 from simulation.mutants.registry import MUTANTS, Mutant
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "durability",
     "flow_control",
     "publishing",
+    "scalable",
     "transactions",
 ]
