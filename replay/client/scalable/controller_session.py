@@ -94,11 +94,11 @@ class ControllerSession(ConnectionHandler):
         self._on_assignment(event.body.assignment)
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Leave the group of consumers. The cursors of the subscription stay."""
-        connection, ready = self.connection, self.state is State.READY
+        """Leave the group of consumers, also if the response to the registration is missing. The cursors stay."""
+        connection = self.connection
         self._layouts.close(lambda _: None)
         self.give_up(State.CLOSED)
-        if connection is None or not ready:
+        if connection is None:
             done(None)
         else:
             body = pb.CommandScalableTopicUnsubscribe(consumer_id=self.number)

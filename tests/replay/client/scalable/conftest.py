@@ -47,6 +47,8 @@ class ScriptedBroker:
         """Errors of the next PRODUCER or SUBSCRIBE of a topic, or of the next SCALABLE_TOPIC_LOOKUP of ``TOPIC``."""
         self.receipts = True
         """Whether SENDs get receipts."""
+        self.registers = True
+        """Whether registrations get responses."""
         self.sent: list[tuple[str, Any, Any]] = []
         """Name, body and frame of what the engine has sent."""
         self.connections: list[Any] = []
@@ -91,7 +93,11 @@ class ScriptedBroker:
         if name == "SCALABLE_TOPIC_LOOKUP":
             return [self.update(body.session_id)]
         if name == "SCALABLE_TOPIC_SUBSCRIBE":
-            return [pb.CommandScalableTopicSubscribeResponse(request_id=number, assignment=self.assignment())]
+            return (
+                []
+                if not self.registers
+                else [pb.CommandScalableTopicSubscribeResponse(request_id=number, assignment=self.assignment())]
+            )
         if name == "PRODUCER":
             return [pb.CommandProducerSuccess(request_id=number, producer_name="p", last_sequence_id=-1)]
         if name == "SEND":

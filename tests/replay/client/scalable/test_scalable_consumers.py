@@ -178,6 +178,22 @@ def test_a_consumer_registers_again_after_a_lost_connection(scripted: Any) -> No
     assert LEFT in [body.topic for body in scripted.take("SUBSCRIBE")]
 
 
+def test_a_consumer_that_is_closed_before_the_response_to_its_registration_leaves(scripted: Any) -> None:
+    """The broker would otherwise keep its segments as long as the connection is open."""
+    consumer = scripted.subscribe()
+    scripted.take()
+    scripted.registers = False
+    scripted.cut()
+    scripted.step(400)
+    registered = scripted.take("SCALABLE_TOPIC_SUBSCRIBE")
+    closed: list[Any] = []
+    consumer.close(closed.append)
+    scripted.step()
+    assert [one.consumer_id for one in registered] == [0]
+    assert [one.consumer_id for one in scripted.take("SCALABLE_TOPIC_UNSUBSCRIBE")] == [0]
+    assert closed == [None]
+
+
 def test_the_requests_on_a_new_connection_have_different_ids(scripted: Any) -> None:
     scripted.dag, scripted.assigned = layout(0, 1, 2), [(1, LEFT, ()), (2, RIGHT, ())]
     scripted.subscribe()
