@@ -290,11 +290,14 @@ class ScalableTopicService:
         return found
 
     def unregister(self, client: Client, consumer_id: int) -> None:
-        """Remove the registration of a consumer. An unknown id, and one whose name was taken over, have no effect."""
+        """Remove a consumer. An unknown id has no effect, nor has one whose name was registered again with another id.
+
+        The real broker compares only the ids: a former client with the same id removes the consumer of the new one.
+        """
         found = self._registrations.pop((client, consumer_id), None)
         if found is not None:
             consumer = found[1].consumers.get(found[2])
-            if consumer is not None and (consumer.client, consumer.id) == (client, consumer_id):
+            if consumer is not None and consumer.id == consumer_id:
                 self._remove(*found)
 
     def unregister_all(self, topic: ScalableTopic, subscription: str) -> None:

@@ -155,15 +155,26 @@ def test_the_others_are_told_when_a_consumer_joins_and_leaves(make_scene):
     assert other.one(pb.CommandScalableTopicUnsubscribe(request_id=5, consumer_id=77)).request_id == 5
 
 
-def test_a_consumer_whose_name_was_taken_over_cannot_remove_it(make_scene):
+@pytest.mark.parametrize("number", [7, 1])
+def test_a_client_whose_name_was_taken_over_removes_the_consumer_with_its_id(make_scene, number):
+    scene = make_scene(2)
+    first, second, other = (scene.world.client() for _ in range(3))
+    scene.register(other, "s2")
+    scene.register(first, "s1")
+    scene.register(second, "s1", number)
+    other.hear()
+    first(pb.CommandScalableTopicUnsubscribe(request_id=4, consumer_id=1))
+    assert [assigned(body) for body in other.hear()] == ([[0, 1]] if number == 1 else [])
+
+
+def test_a_consumer_can_leave_after_the_connection_of_its_former_client_ended(make_scene):
     scene = make_scene(2)
     first, second, other = (scene.world.client() for _ in range(3))
     scene.register(other, "s2")
     scene.register(first, "s1")
     scene.register(second, "s1", 7)
+    first.leave()
     other.hear()
-    first(pb.CommandScalableTopicUnsubscribe(request_id=4, consumer_id=1))
-    assert other.hear() == []
     second(pb.CommandScalableTopicUnsubscribe(request_id=4, consumer_id=7))
     assert [assigned(body) for body in other.hear()] == [[0, 1]]
 
