@@ -54,6 +54,7 @@ _SETTINGS = {
 _PAUSES_MS = (0, 0, 3, 20, 60, 200)
 _DRAIN_ROUNDS = 40
 MIN_FRAMES = 500
+_RESTART_MS = 50
 _FILL_MS = 500
 _FILL_MESSAGES = 20
 _FILLERS = 1000
@@ -353,6 +354,8 @@ class Run:
         self.network.run(_ROUND_MS)
 
     def _is_drained(self) -> bool:
+        if is_scalable(self.plan) and not self._changes.is_settled():
+            return False
         return all(
             not subscription.backlog
             for topic in self.network.broker.topics.values()
@@ -380,7 +383,10 @@ class Run:
         return added
 
     def _add_scalable_consumers(self) -> bool:
-        """Add a consumer to each subscription without one, and one that reads the whole topic for the invariants."""
+        """Add a consumer to each subscription without one, and one that reads the whole topic for the invariants.
+
+        A consumer that the controller has forgotten registers again when its process is started again.
+        """
         topic = self.topic((0, -1))
         kinds = {one.step["subscription"]: one.step["type"] for one in self.consumers.values()}
         kinds |= {JUDGE: "queue"}
@@ -389,7 +395,11 @@ class Run:
         found = {name for name, kind in kinds.items() if kind != "checkpoint" and not self._is_consumed(topic, name)}
         for name in sorted(found):
             self._add_drain_consumer(topic, name, kinds[name])
-        return bool(found)
+        orphaned = [one for one in self.consumers.values() if self._changes.is_orphaned(one)]
+        for one in orphaned:
+            if not one.client.down:
+                one.client.crash(_RESTART_MS)
+        return bool(found or orphaned)
 
     def _is_consumed(self, topic: str, subscription: str) -> bool:
         """Return whether an application consumes a subscription. It may be about to reconnect."""

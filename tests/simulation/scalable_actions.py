@@ -6,10 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 from simulation.network import Network
+from simulation.scalable_applications import ScalableConsumerApplication
 
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.scalable.layout_changes import LayoutError
+from pcli.minibroker.scalable.subscription_coordinator import SubscriptionCoordinator
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.versions import version_of
 
@@ -54,6 +56,21 @@ class LayoutChanges:
         """Return the names of the topics that store the segments."""
         topic = self._network.broker.scalable_topics.topics[self._topic]
         return [topic.segment_name(one) for one in topic.layout.segments.values()]
+
+    def is_settled(self) -> bool:
+        """Return whether no segment waits for its parents."""
+        return not any(one.waiting for one in self._coordinators().values())
+
+    def is_orphaned(self, application: ScalableConsumerApplication) -> bool:
+        """Return whether the controller has forgotten a consumer that is connected.
+
+        This happens if the connection of its former registration ends after the new registration (measured on 5.0.1).
+        """
+        coordinator = self._coordinators().get(application.step["subscription"])
+        return application.is_registered and (coordinator is None or application.name not in coordinator.consumers)
+
+    def _coordinators(self) -> dict[str, SubscriptionCoordinator]:
+        return self._network.broker.scalable_topics.topics[self._topic].coordinators
 
     def run(self, step: dict[str, Any]) -> bool:
         """Do the change of a step; return whether it was possible."""

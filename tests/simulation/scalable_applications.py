@@ -52,6 +52,17 @@ class ScalableConsumerApplication(ConsumerApplication):
         return str(self.step["type"])
 
     @property
+    def name(self) -> str:
+        """The name of the consumer."""
+        return f"c{self.number}"
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the consumer exists and is registered at the controller of the topic."""
+        by_controller = self.kind == "stream" or (self.kind == "checkpoint" and bool(self.step["subscription"]))
+        return by_controller and self.is_live and self._consumer is not None
+
+    @property
     def is_compacted(self) -> bool:
         """Return False: no consumer of a scalable topic reads the compacted topic."""
         return False
@@ -68,7 +79,7 @@ class ScalableConsumerApplication(ConsumerApplication):
             scalableType=step["type"],
             subscriptionInitialPosition=step["position"],
             startMessageId=position,
-            consumerName=f"c{self.number}",
+            consumerName=self.name,
             receiverQueueSize=step["queue"],
             acknowledgementsGroupTimeMicros=step["group_ms"] * 1000,
             batchIndexAckEnabled=step["batch_acks"],

@@ -45,6 +45,8 @@ class _Registered:
     """The entry buckets of each assigned segment, empty for a whole segment; None if the assignment is not known."""
     lost_at: int | None = None
     """The time at which its connection ended, or None."""
+    leaves: bool = False
+    """Whether its departure was requested."""
 
 
 @dataclass
@@ -62,15 +64,17 @@ class _Group:
             if one.lost_at is not None:
                 one.segments = None
 
-    def is_changed(self, name: str, segments: dict[int, _Ranges], drained: frozenset[int]) -> bool:
+    def is_changed(self, name: str, segments: dict[int, _Ranges]) -> bool:
         """Return whether an assignment shows that all consumers may have got new ones.
 
-        The consumer is new, it has segments that no consumer had, or it has lost a segment that is drained.
+        The consumer is new, it has lost a segment, or it has segments that no consumer had or other entry buckets.
         """
         former = self.consumers.get(name)
+        own = former.segments or {} if former is not None else {}
+        if any(own.get(segment, ranges) != ranges for segment, ranges in segments.items()):
+            return True
         assigned = {segment for one in self.consumers.values() for segment in one.segments or {}}
-        lost = (former.segments or {}).keys() - segments.keys() if former is not None else set()
-        return former is None or not segments.keys() <= assigned or bool(lost & drained)
+        return former is None or not own.keys() <= segments.keys() <= assigned
 
     def expire(self, now: int, grace_ms: int) -> None:
         """Remove the consumers whose grace period has ended."""
@@ -89,6 +93,8 @@ class _Groups:
     def __init__(self, grace_ms: int) -> None:
         self._grace_ms = grace_ms
         self._groups: dict[tuple[str, str], _Group] = {}
+        self._leaving: dict[tuple[int, int], int] = {}
+        """The ids of the consumers that leave, by connection and request id."""
         self.lost: list[tuple[WireFrame, str, str, str]] = []
         """The consumers that a start has not restored: the start, and their topics, subscriptions and names."""
 
@@ -106,8 +112,14 @@ class _Groups:
     def _see(self, frame: WireFrame) -> tuple[str, str] | None:
         if frame.name == "started":
             self._restore(frame)
-        elif frame.name in ("closed", "SCALABLE_TOPIC_UNSUBSCRIBE"):
+        elif frame.name == "closed":
             self._see_end(frame)
+        elif frame.name == "SCALABLE_TOPIC_UNSUBSCRIBE":
+            self._leaving[frame.link, frame.body.request_id] = frame.body.consumer_id
+            for _, _, one in self._with_id(frame.link, frame.body.consumer_id):
+                one.leaves = True
+        elif frame.name == "SUCCESS" and (frame.link, frame.body.request_id) in self._leaving:
+            self._leave(frame.link, self._leaving.pop((frame.link, frame.body.request_id)))
         elif frame.registration is not None and frame.body.HasField("assignment"):
             key = frame.registration.topic, frame.registration.subscription
             self._assigned(self._groups.setdefault(key, _Group()), frame)
@@ -118,8 +130,10 @@ class _Groups:
         """Replace the consumers with the restored ones, whose connections have ended."""
         for key, group in self._groups.items():
             group.expire(frame.time, self._grace_ms)
-            self.lost += [(frame, *key, name) for name in group.consumers.keys() - frame.body.consumers.get(key, {})]
+            left = {name for name, one in group.consumers.items() if not one.leaves}
+            self.lost += [(frame, *key, name) for name in left - frame.body.consumers.get(key, {}).keys()]
             group.consumers.clear()
+        self._leaving.clear()
         for key, kinds in frame.body.consumers.items():
             group = self._groups.setdefault(key, _Group())
             group.consumers = {
@@ -128,16 +142,28 @@ class _Groups:
 
     def _see_end(self, frame: WireFrame) -> None:
         for group in self._groups.values():
-            for name, one in list(group.consumers.items()):
-                if frame.name == "closed":
-                    left = {place for place in one.places if place[0] != frame.link}
-                    if left != one.places:
-                        one.places, one.lost_at = left, frame.time
-                elif one.place == (frame.link, frame.body.consumer_id):
-                    del group.consumers[name]
-                    group.forget_disconnected()
-                else:
-                    one.places.discard((frame.link, frame.body.consumer_id))
+            for one in group.consumers.values():
+                left = {place for place in one.places if place[0] != frame.link}
+                if left != one.places:
+                    one.places, one.lost_at = left, frame.time
+
+    def _leave(self, link: int, number: int) -> None:
+        """Remove the consumer that left. The broker compares only the id (measured on 5.0.1)."""
+        for group, name, _ in self._with_id(link, number):
+            del group.consumers[name]
+            group.forget_disconnected()
+        for group in self._groups.values():
+            for one in group.consumers.values():
+                one.places.discard((link, number))
+
+    def _with_id(self, link: int, number: int) -> list[tuple[_Group, str, _Registered]]:
+        """Return the consumers that a client can remove, with their groups and names."""
+        return [
+            (group, name, one)
+            for group in self._groups.values()
+            for name, one in group.consumers.items()
+            if (link, number) in one.places and one.place[1] == number
+        ]
 
     def _assigned(self, group: _Group, frame: WireFrame) -> None:
         group.expire(frame.time, self._grace_ms)
@@ -145,7 +171,7 @@ class _Groups:
         segments = {
             one.segment_id: tuple((part.start, part.end) for part in one.bucket_ranges) for one in assignment.segments
         }
-        if assignment.layout_epoch != group.epoch or group.is_changed(request.consumer_name, segments, frame.drained):
+        if assignment.layout_epoch != group.epoch or group.is_changed(request.consumer_name, segments):
             group.forget_disconnected()
         group.epoch, group.frame = assignment.layout_epoch, frame
         former = group.consumers.get(request.consumer_name)

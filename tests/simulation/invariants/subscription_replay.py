@@ -3,7 +3,8 @@
 Rules of this file
 1. An ACK of an attached consumer acknowledges whole entries, or messages of batches (ack set). On Shared and Key_Shared
    only individual acknowledgements count; an ack set is lost at an unload (broker-semantics.md, 5 and 6), also if it
-   was confirmed. The ack set of a cumulative acknowledgement replaces the one before.
+   was confirmed. The ack set of a cumulative acknowledgement replaces the one before. On a segment, that of the first
+   entry of a ledger is ignored: 5.0.1 refuses it if the cursor is at the start of the ledger.
 2. An ACK in a transaction counts when the transaction is committed, that is at the successful response to END_TXN. An
    ACK_RESPONSE with an error rejects all ids of its ACK (verified on 4.2.4).
 3. A seek sets the acknowledged entries to those before its position.
@@ -236,7 +237,7 @@ class SubscriptionReplay:
             offset = self._offset(place)
             offsets.append(offset)
             bits = set_of(place.ack_set) if place.ack_set else None
-            if offset < 0:
+            if offset < 0 or (cumulative and bits and self._may_be_refused(place)):
                 continue
             if txn is not None:
                 self.in_transactions.add(offset)
@@ -255,6 +256,9 @@ class SubscriptionReplay:
         if txn is None and body.HasField("request_id"):
             places = [(offset, self.bits.get(offset, 0)) for offset in offsets if offset >= self.start]
             self._requests[frame.link, body.request_id] = places
+
+    def _may_be_refused(self, place: pb.MessageIdData) -> bool:
+        return place.entryId == 0 and self.log.topic.startswith("segment:")
 
     def _acknowledge_up_to(self, offset: int, bits: int) -> None:
         """Replace the unacknowledged messages of a batch, if the first of them is a later one.
