@@ -154,10 +154,12 @@ ecosystem: $(READY)
 	ECOSYSTEM_BROKER=$(BROKER) ECOSYSTEM_KEEP=$(KEEP) REAL=$(REAL) $(BIN)/pytest -q -p no:xdist tests/ecosystem \
 	  $(ECOSYSTEM_OPTIONS)
 
-# Official clients against `pcli broker --data`, which is killed TRIALS times (tests/crash).
+# Official clients against `pcli broker --data`, which is killed TRIALS times (tests/crash). SCALABLE=1: V5 clients on
+# scalable topics of a broker of Pulsar 5.
 TRIALS ?= 30
 crash: $(READY)
-	PYTHONPATH=tests $(BIN)/python -m crash.command --trials $(TRIALS) --start $(START) $(if $(RESUME),--resume)
+	PYTHONPATH=tests $(BIN)/python -m crash.command --trials $(TRIALS) --start $(START) $(if $(RESUME),--resume) \
+	  $(if $(SCALABLE),--scalable)
 
 # Replays of all captures against a new real broker: make replay-real URL=pulsar://localhost:6650 ADMIN=http://localhost:8080
 replay-real: $(READY)

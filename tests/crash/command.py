@@ -12,16 +12,18 @@ from pathlib import Path
 
 from interop.building import MissingError
 
+from crash.scalable_trial import ScalableRound, scalable_load_command
 from crash.trial import Round, load_command
 
 _KILLS = 10
 """Kills in one round, which has its own data directory."""
 
 
-def run_round(seed: int, load: list[str]) -> tuple[int, list[str], int]:
+def run_round(seed: int, load: list[str], *, scalable: bool) -> tuple[int, list[str], int]:
     """Run one round. Return the seed, the violated guarantees, and the number of events of the load."""
+    kind = ScalableRound if scalable else Round
     with tempfile.TemporaryDirectory(prefix="pcli-crash-") as folder:
-        round_ = Round(Path(folder), seed, lose_writes=seed % 2 == 1, load=load)
+        round_ = kind(Path(folder), seed, lose_writes=seed % 2 == 1, load=load)
         try:
             return seed, round_.run(_KILLS), len(round_.events)
         except (RuntimeError, TimeoutError) as error:
@@ -34,20 +36,21 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=30, help="number of kills")
     parser.add_argument("--start", type=int, default=0, help="first seed of a round")
     parser.add_argument("--resume", action="store_true", help="skip rounds that passed in an earlier run")
+    parser.add_argument("--scalable", action="store_true", help="V5 clients on scalable topics of a broker of Pulsar 5")
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     try:
-        load = [str(word) for word in load_command()]
+        load = [str(word) for word in (scalable_load_command() if arguments.scalable else load_command())]
     except MissingError as error:
         print(f"crash: {error}", file=sys.stderr)
         return 2
     seeds = range(arguments.start, arguments.start + -(-arguments.trials // _KILLS))
-    log = Path("build/crash.ndjson")
+    log = Path("build/crash-scalable.ndjson" if arguments.scalable else "build/crash.ndjson")
     log.parent.mkdir(exist_ok=True)
     done = _passed(log) if arguments.resume else set()
     failed, events, begin = 0, 0, time.monotonic()
     with ProcessPoolExecutor(arguments.workers) as pool, log.open("a" if arguments.resume else "w") as results:
-        rounds = [pool.submit(run_round, seed, load) for seed in seeds if seed not in done]
+        rounds = [pool.submit(run_round, seed, load, scalable=arguments.scalable) for seed in seeds if seed not in done]
         for count, future in enumerate(as_completed(rounds), 1):
             seed, violations, number = future.result()
             events += number
@@ -57,7 +60,8 @@ def main() -> int:
             for line in violations[:10]:
                 print(f"round {seed}: {line}")
             if violations:
-                print(f"  to repeat it: make crash TRIALS={_KILLS} START={seed}")
+                options = " SCALABLE=1" if arguments.scalable else ""
+                print(f"  to repeat it: make crash TRIALS={_KILLS} START={seed}{options}")
             minutes = (time.monotonic() - begin) / 60
             print(
                 f"{count * _KILLS} of {len(rounds) * _KILLS} trials, {failed} rounds failed, {minutes:.1f} min",

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pulsar
 from interop.building import build_java, digest, lock_folder
@@ -35,14 +36,13 @@ _PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 _TOPICS = ("default/plain", "default/single", "dedup/once", "default/txn-a", "default/txn-b")
 
 
-def load_command() -> list[str | Path]:
-    """Return the command line of the load, without its argument. Raises MissingError without Java or Maven."""
-    source = _FOLDER / "Load.java"
+def load_command(source: Path = _FOLDER / "Load.java", *poms: Path) -> list[str | Path]:
+    """Return the command line of a load, without its argument. Raises MissingError without Java or Maven."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = caches / "pcli-crash" / f"java-{digest(source)[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
-        return [*build_java(folder, [source]), "Load"]
+        return [*build_java(folder, [source], *poms), source.stem]
 
 
 @dataclass(slots=True)
@@ -60,44 +60,58 @@ class Round:
     ``lose_writes`` also removes what was written to the log of the database after the last fsync.
     """
 
+    options: ClassVar[Sequence[str]] = (
+        "--set", "acknowledgmentAtBatchIndexLevelEnabled=true", "--set", "transactionCoordinatorEnabled=true",
+    )  # fmt: skip
+    """The options of the broker."""
+    end_s: ClassVar[float] = 60
+    """The time that the load has to end after its input."""
+
     def __init__(self, folder: Path, seed: int, *, lose_writes: bool, load: Sequence[str | Path]) -> None:
         self._data, self._ready, self._log = folder / "data", folder / "ready", folder / "broker.log"
-        self._random = random.Random(seed)
+        self.random = random.Random(seed)
         self._lose_writes = lose_writes
         self._load_command = load
         self._ports: list[str] = []
-        self._kills = self._starts = 0
+        self.kills = self.starts = 0
         self.events: list[Event] = []
 
     def run(self, kills: int) -> list[str]:
         """Run the round. Return the violated guarantees."""
         self._start()
-        self._create_namespaces()
+        self.prepare()
         with subprocess.Popen([*self._load_command, self._url], **_PIPES) as load:
             reader = threading.Thread(target=self._read_events, args=(load,), daemon=True)
             reader.start()
             _wait_for(lambda: len(self.events) > 0)
             for _ in range(kills):
-                time.sleep(self._random.uniform(*_LIVE_S))
+                self.live(self.random.uniform(*_LIVE_S))
                 self._kill()
                 self._start()
+                self.restarted()
             time.sleep(_SETTLE_S)
             load.stdin.close()  # type: ignore[union-attr]
-            load.wait(60)
+            load.wait(self.end_s)
             reader.join()
         try:
-            return [*self._faults(), *self._check()]
+            return [*self._faults(), *self.check()]
         finally:
             os.killpg(self._broker.pid, signal.SIGTERM)
             self._broker.wait()
+
+    def live(self, seconds: float) -> None:
+        """Wait until the next kill."""
+        time.sleep(seconds)
+
+    def restarted(self) -> None:
+        """Check the broker after its start."""
 
     # -- the broker ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         self._ready.unlink(missing_ok=True)
         command = [sys.executable, _FOLDER / "broker_process.py", "broker", "--data", self._data, "--log", "quiet"]
-        command += ["--ready-file", self._ready, "--set", "acknowledgmentAtBatchIndexLevelEnabled=true"]
-        command += ["--set", "transactionCoordinatorEnabled=true"]
+        command += ["--ready-file", self._ready, *self.options]
         command += self._ports or ["--port", "0", "--http-port", "0"]
         with self._log.open("ab") as log:
             self._broker = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -107,10 +121,10 @@ class Round:
         urls = json.loads(self._ready.read_text())
         self._url, self._http = urls["service_url"], urls["http_url"]
         self._ports = ["--port", self._url.rpartition(":")[2], "--http-port", self._http.rpartition(":")[2]]
-        self._starts += 1
+        self.starts += 1
 
     def _kill(self) -> None:
-        self._kills += 1
+        self.kills += 1
         os.killpg(self._broker.pid, signal.SIGKILL)
         self._broker.wait()
         log = self._data / "broker.db-wal"
@@ -119,36 +133,44 @@ class Round:
                 os.truncate(log, min(log.stat().st_size, int((self._data / "synced").read_text())))
             (self._data / "broker.db-shm").unlink(missing_ok=True)
 
-    def _create_namespaces(self) -> None:
+    def prepare(self) -> None:
         """Create a namespace with deduplication. Both namespaces keep acknowledged messages for the check."""
-        self._request("PUT", "dedup", {})
-        self._request("POST", "dedup/deduplication", True)
+        self.request("PUT", "namespaces/public/dedup", {})
+        self.request("POST", "namespaces/public/dedup/deduplication", True)
         for namespace in ("default", "dedup"):
-            self._request("POST", f"{namespace}/retention", {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1})
+            self.retain(namespace)
 
-    def _request(self, method: str, path: str, body: object) -> None:
+    def retain(self, namespace: str) -> None:
+        """Keep the acknowledged messages of a namespace."""
+        policy = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+        self.request("POST", f"namespaces/public/{namespace}/retention", policy)
+
+    def request(self, method: str, path: str, body: object = None) -> bytes:
+        """Send a request to the REST API, and return the body of the response."""
         headers = {"Content-Type": "application/json"}
-        url = f"{self._http}/admin/v2/namespaces/public/{path}"
-        request = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)
-        urllib.request.urlopen(request, timeout=10).close()
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._http}/admin/v2/{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.read()
 
     # -- the load ------------------------------------------------------------------------------------------------------
 
     def _read_events(self, load: subprocess.Popen[str]) -> None:
         assert load.stdout is not None
         for line in load.stdout:
-            self.events.append(Event(line.rstrip("\n").split("\t"), self._kills, self._starts))
+            self.events.append(Event(line.rstrip("\n").split("\t"), self.kills, self.starts))
 
-    def _of(self, kind: str) -> list[Event]:
+    def of(self, kind: str) -> list[Event]:
+        """Return the events of a kind, in order."""
         return [event for event in self.events if event.words[0] == kind]
 
     # -- guarantees ----------------------------------------------------------------------------------------------------
 
     def _faults(self) -> list[str]:
-        faults = [" ".join(event.words) for event in self._of("FAULT")]
-        return faults if self._of("END") else [*faults, "the load did not end"]
+        faults = [" ".join(event.words) for event in self.of("FAULT")]
+        return faults if self.of("END") else [*faults, "the load did not end"]
 
-    def _check(self) -> list[str]:
+    def check(self) -> list[str]:
         """Return the violated guarantees."""
         stored = {topic: self._read_topic(topic) for topic in _TOPICS}
         return [
@@ -176,7 +198,7 @@ class Round:
         numbers = {f"public/{topic}": {number for _, number in messages} for topic, messages in stored.items()}
         return [
             f"{topic}: message {number} with receipt {place} is lost (sent after kill {event.kills})"
-            for event in self._of("SENT")
+            for event in self.of("SENT")
             for topic, number, place in [event.words[1:]]
             if not (int(number) in numbers[topic] if place.startswith("-1") else (place, int(number)) in places[topic])
         ]
@@ -225,8 +247,8 @@ class Round:
         """Committed transactions are visible on both topics, aborted ones on none, and all others on both or none."""
         first, second = ({number for _, number in stored[f"default/txn-{name}"]} for name in "ab")
         wrong = [f"transaction {number} is visible on one of two topics" for number in sorted(first ^ second)]
-        committed = [int(event.words[1]) for event in self._of("COMMITTED")]
-        aborted = [int(event.words[1]) for event in self._of("ABORTED")]
+        committed = [int(event.words[1]) for event in self.of("COMMITTED")]
+        aborted = [int(event.words[1]) for event in self.of("ABORTED")]
         wrong += [
             f"transaction {number} was committed and is not visible" for number in committed if number not in first
         ]
