@@ -75,8 +75,9 @@ public final class LoadV5 {
         for (Thread thread : consumers) {
             thread.join(TimeUnit.SECONDS.toMillis(20));
         }
-        load.read("load", LOAD);
-        load.read("txn", TXN);
+        load.read("STORED\tload", LOAD, "judge");
+        load.read("STORED\ttxn", TXN, "judge");
+        load.read("LEFT\ttxn", LOAD, "txn");
         OUT.println("END");
         Runtime.getRuntime().halt(0);
     }
@@ -178,6 +179,7 @@ public final class LoadV5 {
                 transaction(number, message, producer, consumer);
             }
         }
+        consumer.close();
     }
 
     private void transaction(
@@ -206,12 +208,12 @@ public final class LoadV5 {
         }
     }
 
-    /** Prints all messages of a topic. Open transactions hide messages until their timeout. */
-    private void read(String name, String topic) throws PulsarClientException {
-        QueueConsumer<String> consumer = queueConsumer(topic, "judge");
+    /** Prints all messages of a subscription. Open transactions hide messages until their timeout. */
+    private void read(String kind, String topic, String subscription) throws PulsarClientException {
+        QueueConsumer<String> consumer = queueConsumer(topic, subscription);
         Message<String> message = consumer.receive(Duration.ofSeconds(SILENCE_S));
         while (message != null) {
-            OUT.println("STORED\t" + name + "\t" + message.value() + "\t" + message.key().orElse(""));
+            OUT.println(kind + "\t" + message.value() + "\t" + message.key().orElse(""));
             consumer.acknowledge(message.id());
             message = consumer.receive(Duration.ofSeconds(SILENCE_S));
         }
