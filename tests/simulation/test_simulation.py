@@ -14,6 +14,7 @@ from simulation.events import RESTARTS
 from simulation.execution import MIN_FRAMES, run_plan
 from simulation.invariants import INVARIANTS, Violation
 from simulation.links import Endpoint
+from simulation.mutants import MUTANTS
 from simulation.network import Network
 from simulation.plans import MIN_EVENTS, MIN_MESSAGES, plan_of_seed, strategy
 from simulation.step_kinds import EVENTS
@@ -119,6 +120,12 @@ def test_the_output_of_a_timer_precedes_bytes_that_arrive_at_the_same_time():
     network.change(lambda broker: broker.call_later(5, lambda: link.broker_connection.send_command(pb.CommandPing())))
     network.run(5)
     assert [(one.time, one.name) for one in network.history.frames[:2]] == [(due, "PING"), (due, "CONNECT")]
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_a_mutant_replaces_a_function_that_exists(name):
+    with MUTANTS[name].applied():
+        pass
 
 
 def test_a_seed_determines_every_frame():

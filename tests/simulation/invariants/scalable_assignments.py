@@ -142,6 +142,7 @@ class _Groups:
 
     def _see_end(self, frame: WireFrame) -> None:
         for group in self._groups.values():
+            group.expire(frame.time, self._grace_ms)
             for one in group.consumers.values():
                 left = {place for place in one.places if place[0] != frame.link}
                 if left != one.places:

@@ -235,9 +235,11 @@ class SubscriptionReplay:
         offsets = []
         for place in body.message_id:
             offset = self._offset(place)
-            offsets.append(offset)
             bits = set_of(place.ack_set) if place.ack_set else None
-            if offset < 0 or (cumulative and bits and self._may_be_refused(place)):
+            if cumulative and bits and self._may_be_refused(place):
+                continue
+            offsets.append(offset)
+            if offset < 0:
                 continue
             if txn is not None:
                 self.in_transactions.add(offset)

@@ -8,30 +8,30 @@ from simulation.mutants.registry import mutant, nth
 
 from pcli.minibroker.dispatch import non_persistent
 from pcli.minibroker.storage.cursor import ManagedCursor
-from pcli.minibroker.topics import subscription
+from pcli.minibroker.topics import acknowledgements
 from pcli.minibroker.topics.topic import Topic
 
 __all__: list[str] = []
 
 
-@mutant(subscription, "acknowledge_messages")
+@mutant(acknowledgements, "acknowledge_messages")
 def forgotten_bit_set(original: Any) -> Any:
     """The acknowledged messages of a batch are not recorded."""
 
-    def acknowledge(one: Any, consumer: Any, offset: int, bits: int) -> bool:
-        complete = original(one, consumer, offset, bits)
-        one.cursor.ack_sets.pop(offset, None)
-        return complete
+    def acknowledge(consumer: Any, offset: int, bits: int, *, store: bool) -> bool:
+        complete = original(consumer, offset, bits, store=store)
+        consumer.subscription.cursor.ack_sets.pop(offset, None)
+        return bool(complete)
 
     return acknowledge
 
 
-@mutant(subscription, "acknowledge_messages")
+@mutant(acknowledgements, "acknowledge_messages")
 def one_message_acknowledges_the_batch(original: Any) -> Any:
     """The acknowledgement of one message of a batch removes the whole batch."""
 
-    def acknowledge(one: Any, consumer: Any, offset: int, bits: int) -> bool:
-        original(one, consumer, offset, bits)
+    def acknowledge(consumer: Any, offset: int, bits: int, *, store: bool) -> bool:
+        original(consumer, offset, bits, store=store)
         return True
 
     return acknowledge
