@@ -112,7 +112,7 @@ class _Groups:
     def _see(self, frame: WireFrame) -> tuple[str, str] | None:
         if frame.name == "started":
             self._restore(frame)
-        elif frame.name == "closed":
+        elif frame.name in ("closed", "restart"):
             self._see_end(frame)
         elif frame.name == "SCALABLE_TOPIC_UNSUBSCRIBE":
             self._leaving[frame.link, frame.body.request_id] = frame.body.consumer_id
@@ -144,7 +144,8 @@ class _Groups:
         for group in self._groups.values():
             group.expire(frame.time, self._grace_ms)
             for one in group.consumers.values():
-                left = {place for place in one.places if place[0] != frame.link}
+                is_restart = frame.name == "restart"  # the broker closes all connections, which end later
+                left = {place for place in one.places if not is_restart and place[0] != frame.link}
                 if left != one.places:
                     one.places, one.lost_at = left, frame.time
 
