@@ -68,7 +68,6 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             if self.delayed_tracker is not None:
                 self.delayed_tracker.clear()
                 self._cancel_delay_timer()
-        self.end_of_topic_sent = False
         self.round_robin.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:

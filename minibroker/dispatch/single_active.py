@@ -86,7 +86,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         if chosen is self._active:
             return False
         self._active = chosen
-        self.end_of_topic_sent = self.pending_read_at_end = False
+        self.pending_read_at_end = False
         meta = chosen.key_shared_meta if not self.failover else None
         self._ranges = KeyHashRanges.of(meta) if meta is not None and meta.hashRanges else None
         delay = self.settings.activeConsumerFailoverDelayTimeMillis if self.failover else 0
@@ -139,7 +139,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             consumer.epoch = max(consumer.epoch, epoch)
         if consumer is not self._active or not self._activated:
             return
-        self.end_of_topic_sent = self.pending_read_at_end = False
+        self.cursor.waits_at_end = self.pending_read_at_end = False
         self.cursor.rewind()
         self.broker.schedule(self)
 

@@ -52,5 +52,4 @@ def migrate(service: ScalableTopicService, broker: ScalableBroker, name: str, *,
     layout = layout_changes.migrated(names, broker.settings.scalableTopicEntryBucketBudget, broker.now)
     service.add(ScalableTopic(name, layout))
     for topic in topics:
-        if not topic.terminated:
-            broker.terminate(topic)
+        broker.terminate(topic)

@@ -149,12 +149,12 @@ class ScalableTopicService:
         return stored
 
     def open_segment(self, name: str, subscriptions: Iterable[str]) -> None:
-        """Create the topic of a new segment with subscriptions, unless it exists."""
+        """Create the topic of a segment, and subscriptions that begin with its first message, unless they exist."""
         registry, parsed = self._broker.topic_registry, TopicName.parse(name)
         topic = registry.load(parsed) or registry.create(parsed)
         for one in subscriptions:
             if one not in topic.subscriptions and topic.ledger is not None:
-                topic.create_subscription(one, topic.ledger.next)
+                topic.create_subscription(one, topic.ledger.first)
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class ScalableTopicService:
         """Remove a consumer without connection after the grace period."""
         grace = self._broker.settings.scalableTopicConsumerSessionGracePeriodSeconds * 1000
         if name in coordinator.consumers:
-            coordinator.disconnected(name, grace, partial(self._remove, topic, coordinator, name))
+            coordinator.disconnected(name, grace, partial(self._remove, topic, coordinator, name, lost=True))
 
     def restore(self, topic: ScalableTopic, consumers: Mapping[str, Mapping[str, int]]) -> None:
         """Add a topic that was stored before the broker started.
@@ -308,12 +308,16 @@ class ScalableTopicService:
                 del self._registrations[key]
             for name in list(coordinator.consumers):
                 self._remove(topic, coordinator, name)
+            topic.coordinators.pop(subscription, None)
 
-    def _remove(self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, name: str) -> None:
+    def _remove(
+        self, topic: ScalableTopic, coordinator: SubscriptionCoordinator, name: str, *, lost: bool = False
+    ) -> None:
+        """Remove a consumer. The coordinator is removed with the last one, unless its connection was lost."""
         if name not in coordinator.consumers:
             return
         coordinator.remove(name)
-        if not coordinator.consumers:
+        if not coordinator.consumers and not lost:
             coordinator.close()
             del topic.coordinators[coordinator.subscription]
         self.publish(topic)
@@ -388,8 +392,7 @@ class ScalableTopicService:
             if one.id not in topic.layout.segments:
                 self.open_segment(topic.segment_name(one), subscriptions)
         for parent in parents:
-            if not parent.terminated:
-                self._broker.terminate(parent)
+            self._broker.terminate(parent)
         self._record(topic, operation)
         topic.layout = layout
         self._layout_changed(topic)

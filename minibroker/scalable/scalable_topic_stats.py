@@ -4,9 +4,9 @@ Rules of this file
 1. The values of a segment are those of its topic (`topic_stats`) with other names. A field without a value is left out.
 2. In the statistics of the topic, the producers and consumers of one application on several segments are one, with the
    name that the application gave to it.
-3. A subscription is of type STREAM if REST created it as such, or while consumers are registered; otherwise of type
-   QUEUE. Registered consumers have the segments that are assigned to them. A segment is blocked for the subscription
-   while stream consumers wait for its parents.
+3. A subscription is of type STREAM if REST created it as such, while consumers are registered, or after the last one
+   was lost; otherwise of type QUEUE. Registered consumers are sorted by name, and have the segments assigned to them. A
+   segment is blocked for the subscription while stream consumers wait for its parents.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.codec.scalable import name_without_segment
+from pcli.codec.scalable import name_on_segment
 from pcli.minibroker.scalable.layout_changes import buckets
 from pcli.minibroker.stats.topic_stats import topic_stats
 from pcli.minibroker.timestamps import instant_text
@@ -37,6 +37,12 @@ _RATES: Final = ("msgRateIn", "byteRateIn", "msgRateOut", "byteRateOut")
 _CLIENT: Final = ("address", "connectedSince", "clientVersion")
 _OUT: Final = ("msgRateOut", "byteRateOut", "msgRateRedeliver", "messageAckRate")
 _BACKLOG: Final = ("msgBacklog", "backlogSize", "unackedMessages")
+_NOTHING: Final[Json] = {
+    **dict.fromkeys((*_BACKLOG, "drainingBuckets"), 0),
+    **dict.fromkeys(("msgRateOut", "byteRateOut"), 0.0),
+    "consumers": (),
+}
+"""The statistics of a subscription on a segment that waits and where it does not exist yet."""
 _OLDEST: Final = "oldestBacklogMessageAgeSeconds"
 
 
@@ -113,7 +119,7 @@ def scalable_topic_stats(
         **rates,
         "averageMsgSize": _average(rates),
         **_sums(stats.values(), "storageSize", "backlogSize"),
-        "producers": _producers(topic, stats),
+        "producers": _producers(stats),
         "subscriptions": {name: _subscription(topic, name, stats) for name in names},
     }
 
@@ -167,11 +173,11 @@ def _segment(topic: ScalableTopic, one: Segment, stats: Json | None, now: int) -
     return shown if stats is None else {**shown, "ownerBroker": stats["ownerBroker"]}
 
 
-def _producers(topic: ScalableTopic, stats: Mapping[int, Json]) -> list[Json]:
+def _producers(stats: Mapping[int, Json]) -> list[Json]:
     found: dict[str, Json] = {}
     for number, segment in stats.items():
         for one in segment["producers"]:
-            name = _application_name(topic, number, one["producerName"])
+            name = _application_name(number, one["producerName"])
             first = found.setdefault(name, {**one, "producerName": name, "msgRateIn": 0.0, "byteRateIn": 0.0})
             for rate in ("msgRateIn", "byteRateIn"):
                 first[rate] += one[rate]
@@ -179,8 +185,8 @@ def _producers(topic: ScalableTopic, stats: Mapping[int, Json]) -> list[Json]:
     return list(found.values())
 
 
-def _application_name(topic: ScalableTopic, number: int, name: str) -> str:
-    return name_without_segment(name, topic.segment_name(topic.layout.segments[number]))
+def _application_name(number: int, name: str) -> str:
+    return name.removesuffix(name_on_segment("", number))
 
 
 # -- subscriptions -----------------------------------------------------------------------------------------------------
@@ -192,13 +198,16 @@ def _subscription(topic: ScalableTopic, name: str, stats: Mapping[int, Json]) ->
     kind = "STREAM" if coordinator is not None else topic.subscription_types.get(name, "QUEUE")
     missing = sorted(one.id for one in topic.layout.active if one.id not in here)
     waiting = set() if coordinator is None else coordinator.waiting
-    checkpoint = coordinator is not None and not coordinator.stream
+    checkpoint = coordinator is not None and bool(coordinator.consumers) and not coordinator.stream
     return {
         "type": kind,
         **_sums(here.values(), *_BACKLOG, *_OUT),
         **({} if checkpoint else {"uncoveredSegmentIds": missing}),
-        "segments": {str(number): _on_segment(one, blocked=number in waiting) for number, one in here.items()},
-        "consumers": _consumers(topic, coordinator, here),
+        "segments": {
+            str(number): _on_segment(one, blocked=number in waiting)
+            for number, one in {**dict.fromkeys(waiting, _NOTHING), **here}.items()
+        },
+        "consumers": _consumers(coordinator, here),
     }
 
 
@@ -211,20 +220,18 @@ def _on_segment(stats: Json, *, blocked: bool) -> Json:
     }
 
 
-def _consumers(
-    topic: ScalableTopic, coordinator: SubscriptionCoordinator | None, here: Mapping[int, Json]
-) -> list[Json]:
+def _consumers(coordinator: SubscriptionCoordinator | None, here: Mapping[int, Json]) -> list[Json]:
     found: dict[str, Json] = {}
     if coordinator is not None:
-        for name, one in coordinator.consumers.items():
+        for name, one in sorted(coordinator.consumers.items()):
             assigned = [segment.id for segment, _ in coordinator.assignment[name]]
             found[name] = _new_consumer(name, assigned, connected=one.client is not None)
     registered = set(found)
     for number, stats in here.items():
         for each in stats["consumers"]:
-            name = _application_name(topic, number, each["consumerName"])
+            name = _application_name(number, each["consumerName"])
             shown = found.setdefault(name, _new_consumer(name, [], connected=True))
-            if name not in registered:
+            if name not in registered and number not in shown["segmentIds"]:
                 shown["segmentIds"].append(number)
             for value in ("msgRateOut", "byteRateOut", "unackedMessages", "availablePermits"):
                 shown[value] += each[value]

@@ -44,10 +44,7 @@ class CursorChanges(Protocol):
 
 
 class ManagedCursor:
-    """The state of one subscription: which entries are read and which are acknowledged.
-
-    ``mark_delete`` is an offset, or -1 before the first entry.
-    """
+    """The state of one subscription: which entries are read and which are acknowledged."""
 
     __slots__ = (
         "_deleted",
@@ -65,6 +62,7 @@ class ManagedCursor:
         "name",
         "properties",
         "read_position",
+        "waits_at_end",
     )
 
     def __init__(self, ledger: ManagedLedger, name: str, mark_delete: int, *, durable: bool) -> None:
@@ -72,9 +70,11 @@ class ManagedCursor:
         self.name = name
         self.durable = durable
         self.mark_delete = mark_delete
-        """Offset of the last entry up to which all entries are acknowledged."""
+        """Offset of the last entry up to which all entries are acknowledged; -1 before the first entry."""
         self.read_position = mark_delete + 1
         """Offset at which the next read starts."""
+        self.waits_at_end = False
+        """Whether a read at the end of the terminated topic has failed. It stays registered and prevents later ones."""
         self.properties: dict[str, int] = {}
         """Properties that acknowledgements set; used for compaction and replicated subscriptions."""
         self.ack_sets: dict[int, int] = {}
@@ -90,8 +90,7 @@ class ManagedCursor:
         if mark_delete == ledger.first - 1:
             self.skip_closed_ledger()
         self._initial: tuple[int, int] | None = mark_delete, 0
-        """The mark-delete position and the number of deleted entries when the cursor was loaded, or None after a change
-        that is persisted although neither moves."""
+        """Mark-delete position and number of deleted entries at the load; None after a change that moves neither."""
         self._start = self._read_end = -1
         """The read position after a seek to the first entry and that after the last read, or -1."""
         self.changes: CursorChanges | None = None
@@ -129,7 +128,7 @@ class ManagedCursor:
             self.changes.all_changed()
         self.ack_sets = self.ack_sets if keep_ack_sets else {}
         self._start = self._read_end = -1
-        self._initial = self.mark_delete, self._deleted
+        self._initial, self.waits_at_end = (self.mark_delete, self._deleted), False
 
     def skip_closed_ledger(self) -> bool:
         """Move the position from the end of a ledger to the start of the next ledger. Return whether there is one.

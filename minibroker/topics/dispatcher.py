@@ -95,8 +95,6 @@ class PersistentDispatcher(Dispatcher):
         self.ledger = subscription.topic.ledger
         self.transactional = subscription.used_by_transactions
         """Whether a transaction has used the topic or the subscription. If False, no entry is checked for them."""
-        self.end_of_topic_sent = False
-        """Whether the current consumers received REACHED_END_OF_TOPIC."""
         self.pending_read_at_end = False
         """Whether a read that was pending when the topic was terminated prevents other reads."""
 
@@ -141,11 +139,14 @@ class PersistentDispatcher(Dispatcher):
         return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
 
     def check_end_of_topic(self) -> None:
-        """Send REACHED_END_OF_TOPIC once, after an empty read of a terminated topic."""
-        if self.end_of_topic_sent or self.pending_read_at_end or not self.ledger.terminated:
+        """Send REACHED_END_OF_TOPIC after the first empty read of a terminated topic.
+
+        A real cursor keeps this read registered, and refuses later ones (ManagedCursorImpl.asyncReadEntriesOrWait).
+        """
+        if self.cursor.waits_at_end or self.pending_read_at_end or not self.ledger.terminated:
             return
+        self.cursor.waits_at_end = True
         if self.subscription.backlog == 0:
-            self.end_of_topic_sent = True
             self.subscription.send_reached_end_of_topic()
 
     def track_delayed(self, entry: Entry) -> bool:

@@ -103,7 +103,6 @@ DIFFERENT: Final = {
     "automatic.merge_three": "The two segments of an automatic merge are named in another order.",
     "checkpoint.stream_after_checkpoint": "The first consumer is told its segments once, not twice.",
     "checkpoint.same_name_of_both_kinds": "A name taken over by the other type is not told its segments once more.",
-    "grace.statistics": "A subscription whose last consumer was lost is not shown without segments.",
     "grace.two_consumers_of_one_connection": "The others are told after each of two consumers that were lost together.",
     "stream.same_consumer_id": "Two names with one consumer id get their segments in another order.",
     "transactions5.split_and_abort": "REACHED_END_OF_TOPIC is sent once.",

@@ -76,8 +76,7 @@ def _terminate(call: Call, name: TopicName) -> None:
     topic = call.broker.topic_registry.load(name)
     if topic is None:
         raise RestError(404, f"Segment topic not found: {name}")
-    if not topic.terminated:
-        call.broker.terminate(topic)
+    call.broker.terminate(topic)
 
 
 def _delete(call: Call, name: TopicName) -> None:

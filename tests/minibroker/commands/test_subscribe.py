@@ -76,3 +76,8 @@ def test_the_kept_cursor_of_a_reader_skips_entries_that_were_deleted_meanwhile(m
     reader.subscribe("t", consumer_id=2, durable=False)
     cursor = world.broker.topics["persistent://public/default/t"].subscriptions["sub"].cursor
     assert (cursor.mark_delete, cursor.read_position) == (1, 2)
+
+
+def test_a_missing_topic_is_refused_with_pulsars_text(world):
+    refused = world.client().subscribe("t", force_topic_creation=False)
+    assert (refused.error, refused.message) == (pb.TopicNotFound, "Topic persistent://public/default/t does not exist")

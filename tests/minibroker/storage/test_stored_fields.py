@@ -48,7 +48,8 @@ FIELDS: dict[type, tuple[str, str]] = {
     ),
     ManagedCursor: (
         "name mark_delete properties ack_sets _pages",
-        "durable read_position changes _ledger _deleted _highest _initial _read_end _start _start_of_ledger",
+        "durable changes read_position waits_at_end _ledger _deleted _highest _initial _read_end _start "
+        "_start_of_ledger",
     ),
     Topic: (
         "name created message_index producer_access ledger subscriptions deduplication deduplication_snapshot "

@@ -139,3 +139,21 @@ def leave(s):
     c.leave()
     c.close(reset=True)
     s.wait(4)
+
+
+def drained_segments_after_a_loss(s):
+    """The last consumer is lost or leaves: only after a loss, the next one does not read a drained segment again."""
+    for label, lost in ("t", True), ("u", False):
+        t = s.scalable(1, label)
+        c, d = s.connect(f"c{label}", f"d{label}")
+        g = s.segment(t, 0)
+        c.join(t)
+        c.subscribe(g, id=2, initialPosition="Earliest")
+        s.admin("POST", s.path(t, "/split/0"))
+        s.wait(3)
+        if lost:
+            c.close(reset=True)
+        else:
+            c.leave()
+        s.wait(4)
+        d.join(t)

@@ -524,6 +524,59 @@ def subscription(s):
     s.admin("GET", s.path(t, "/stats"), show=["subscriptions"])
 
 
+def subscription_with_a_backlog(s):
+    """Subscriptions that are created after messages were sent begin with the first message."""
+    t = s.scalable(1)
+    p = s.connect("p")
+    g = s.segment(t, 0)
+    p.producer(g)
+    p.send("m0", "m1")
+    for path in (
+        s.path(t, "/subscriptions/a"),
+        s.path(t, "/subscriptions/b?type=QUEUE"),
+        s.path(g, "/subscription/c"),
+    ):
+        s.admin("PUT", path)
+    for name in "a", "b", "c":
+        s.admin("GET", s.path(g, f"/subscription/{name}/backlog"), show=[""])
+
+
+def stats_of_registered_consumers(s):
+    """The statistics show registered consumers in the order of their names."""
+    t = s.scalable(2)
+    for c, name in zip(s.connect("c", "d", "e", "f"), ("z", "m", "B", "a"), strict=True):
+        c.join(t, name)
+    s.wait(0.6)
+    s.admin("GET", s.path(t, "/stats"), show=["subscriptions"])
+
+
+def stats_of_waiting_segments(s):
+    """The statistics show the segments that stream consumers do not read yet, also without the subscription."""
+    t = s.scalable(1)
+    p, c = s.connect("p", "c")
+    g = s.segment(t, 0)
+    p.producer(g)
+    p.send("m0")
+    for number in 0, 1:
+        s.admin("POST", s.path(t, f"/split/{number}"))
+    c.join(t)
+    s.admin("GET", s.path(t, "/stats"), show=["subscriptions"])
+
+
+def stats_of_equal_names(s):
+    """The statistics show queue consumers with one name once, also on the segments of a migrated topic."""
+    u = s.topic("u")
+    c, d = s.connect("c", "d")
+    managed = [{"key": "__pulsar.v5.managed", "value": "true"}]
+    c.subscribe(u, type="Shared", name="q-seg-0", metadata=managed)
+    s.admin("POST", s.path(u.replace("persistent:", "topic:"), "/migrate"))
+    t = u.replace("persistent:", "topic:")
+    g = s.segment(t, 1)
+    c.subscribe(g, type="Shared", id=2, name="q-seg-1")
+    d.subscribe(g, type="Shared", name="q-seg-1")
+    s.admin("GET", s.path(t, "/stats"), show=["subscriptions"])
+
+
 def subscription_twice(s):
     """The same subscription again, and with the other type."""
     t = s.scalable(1)

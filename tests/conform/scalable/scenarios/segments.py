@@ -271,6 +271,120 @@ def end_of_topic_without_permits(s):
     s.wait(0.6)
 
 
+def _sealed(s):
+    """Return a sealed segment without messages."""
+    t = s.scalable(1)
+    g = s.segment(t, 0)
+    _split(s, t)
+    return g
+
+
+def _end_again(kind):
+    def scenario(s):
+        g = _sealed(s)
+        c, d = s.connect("c", "d")
+        c.subscribe(g, type=kind)
+        c.flow(10)
+        s.wait(0.6)
+        c.flow(10)
+        s.wait(0.6)
+        c.CLOSE_CONSUMER(consumer_id=1)
+        d.subscribe(g, type=kind)
+        d.flow(10)
+        s.wait(0.6)
+        d.REDELIVER_UNACKNOWLEDGED_MESSAGES(consumer_id=1)
+        s.wait(0.6)
+
+    scenario.__doc__ = f"{kind}: more permits at the end of a sealed segment, another consumer, and a redelivery."
+    return scenario
+
+
+end_again_exclusive = _end_again("Exclusive")
+end_again_shared = _end_again("Shared")
+
+
+def terminated_before_a_split(s):
+    """A segment that is terminated twice, and then split: the consumer learns the end each time."""
+    t = s.scalable(1)
+    g = s.segment(t, 0)
+    c = s.connect("c")
+    c.subscribe(g)
+    c.flow(10)
+    for _ in range(2):
+        s.admin("POST", s.path(g, "/terminate"))
+        s.wait(0.6)
+    _split(s, t)
+    s.wait(0.6)
+
+
+def end_of_topic_after_a_seek_of_a_reader(s):
+    """A reader at the end of a sealed segment seeks and subscribes again."""
+    g = _sealed(s)
+    c = s.connect("c")
+    c.subscribe(g, durable=False)
+    c.flow(10)
+    s.wait(0.6)
+    c.SEEK(consumer_id=1, message_publish_time=1)
+    c.subscribe(g, durable=False)
+    c.flow(10)
+    s.wait(0.6)
+
+
+def end_of_topic_second_shared(s):
+    """A second Shared consumer joins at the end of a sealed segment; then both leave and one returns."""
+    g = _sealed(s)
+    c, d = s.connect("c", "d")
+    c.subscribe(g, type="Shared")
+    c.flow(10)
+    s.wait(0.6)
+    d.subscribe(g, type="Shared")
+    d.flow(10)
+    s.wait(0.6)
+    c.CLOSE_CONSUMER(consumer_id=1)
+    d.CLOSE_CONSUMER(consumer_id=1)
+    c.subscribe(g, type="Shared", id=2)
+    c.flow(10, id=2)
+    s.wait(0.6)
+
+
+def end_of_topic_open_and_return(s):
+    """Shared consumers of a segment that is then sealed: a second one joins, and both return twice."""
+    t = s.scalable(1)
+    g = s.segment(t, 0)
+    c, d = s.connect("c", "d")
+    c.subscribe(g, type="Shared")
+    c.flow(10)
+    _split(s, t)
+    s.wait(0.6)
+    d.subscribe(g, type="Shared")
+    d.flow(10)
+    s.wait(0.6)
+    for number in (2, 3):
+        c.CLOSE_CONSUMER(consumer_id=number - 1)
+        d.CLOSE_CONSUMER(consumer_id=number - 1)
+        c.subscribe(g, type="Shared", id=number)
+        c.flow(10, id=number)
+        d.subscribe(g, type="Shared", id=number)
+        d.flow(10, id=number)
+        s.wait(0.6)
+
+
+def end_of_topic_open_and_return_exclusive(s):
+    """An Exclusive consumer of a segment that is then sealed returns twice."""
+    t = s.scalable(1)
+    g = s.segment(t, 0)
+    c = s.connect("c")
+    c.subscribe(g)
+    c.flow(10)
+    _split(s, t)
+    s.wait(0.6)
+    for number in (2, 3):
+        c.CLOSE_CONSUMER(consumer_id=number - 1)
+        c.subscribe(g, id=number)
+        c.flow(10, id=number)
+        s.wait(0.6)
+
+
 def consumer_on_a_sealed_segment(s):
     """A new subscription on a sealed segment reads it to its end."""
     t = s.scalable(1)
