@@ -127,12 +127,13 @@ bench: $(READY)
 conform: $(READY)
 	$(BIN)/python tests/conform/run.py
 
-# Generated plans against a real broker and the mini-broker (tests/scenarios). URL and ADMIN name a running real broker.
+# Generated plans against a real broker and the mini-broker of its version (tests/scenarios). REAL is 4 (Pulsar 4.2.4), 5
+# (5.0.1, with scalable topics unless PLANS=classic) or the script that starts a broker. URL and ADMIN name a running one.
 SEEDS ?= 100
 START ?= 0
 differential: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m scenarios.differential --seeds $(SEEDS) --start $(START) $(if $(RESUME),--resume) \
-	  $(if $(REAL),--real $(REAL)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(DIFFERENTIAL_OPTIONS)
+	  $(if $(REAL),--real $(REAL)) $(if $(PLANS),--plans $(PLANS)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(DIFFERENTIAL_OPTIONS)
 
 # Generated plans in one process under virtual time, with faults, checked by invariants (tests/simulation).
 simulate: $(READY)

@@ -18,11 +18,17 @@ from pathlib import Path
 
 from scenarios.connections import Broker
 
-__all__ = ["BrokerError", "mini_broker", "real_broker"]
+from pcli.minibroker.versions import DEFAULT
+
+__all__ = ["STARTS", "BrokerError", "mini_broker", "real_broker"]
 
 _START_S = 120
 _SETTINGS = ("transactionCoordinatorEnabled=true", "forceDeleteNamespaceAllowed=true")
 """Settings of all brokers. The first is part of the real broker's standalone.conf."""
+
+SHARED = Path(__file__).parent.parent.parent.parent / "shared"
+STARTS = {"4.2.4": SHARED / "real-broker" / "start", "5.0.1": SHARED / "real-broker-5" / "start"}
+"""The scripts that start a real broker, by version."""
 
 
 class BrokerError(Exception):
@@ -30,7 +36,7 @@ class BrokerError(Exception):
 
 
 @contextmanager
-def mini_broker(*settings: str, token: str = "") -> Iterator[Broker]:
+def mini_broker(*settings: str, token: str = "", version: str = DEFAULT.name) -> Iterator[Broker]:
     """Run `pcli broker` in its own process, with more settings of the form NAME=VALUE.
 
     ``token`` is that of a superuser, if the settings require authentication.
@@ -38,6 +44,7 @@ def mini_broker(*settings: str, token: str = "") -> Iterator[Broker]:
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready"
         command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
+        command += ["--pulsar", version]
         command += [word for setting in (*_SETTINGS, *settings) for word in ("--set", setting)]
         with _process([*command, "--ready-file", str(ready)], Path(folder) / "log") as process:
             _wait(process, lambda: ready.exists() and bool(ready.read_text()), Path(folder) / "log")
@@ -53,7 +60,7 @@ def real_broker(start: Path, *settings: str, token: str = "") -> Iterator[Broker
     authentication.
     """
     if not start.is_file():
-        raise BrokerError(f"{start}: no such script; set REAL to a script that starts a Pulsar 4.2.4, or URL and ADMIN")
+        raise BrokerError(f"{start}: no such script; set REAL to a script that starts a real broker, or URL and ADMIN")
     if shutil.which("java") is None:
         raise BrokerError("java: not found; a real broker needs Java 17 or newer, or set URL and ADMIN")
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:

@@ -15,6 +15,7 @@ from typing import Any
 
 from scenarios.recording import Event, Recording
 from scenarios.rest_comparison import differences_of_exchanges
+from scenarios.scalable.frames import comparable
 
 from pcli.codec.observe import Consumer
 from pcli.replay.player.comparison.compare_responses import Difference as FieldDifference
@@ -50,7 +51,10 @@ class Difference:
 
 def differences_of(first: Recording, second: Recording) -> list[Difference]:
     """Return the differences that no rule explains, in the order of the plan."""
-    found = [*_of_conversations(first, second), *differences_of_exchanges(first, second, Difference)]
+    found = [
+        *_of_conversations(comparable(first), comparable(second)),
+        *differences_of_exchanges(first, second, Difference),
+    ]
     return sorted(found, key=lambda one: one.step)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from scenarios.recording import Recording
 
 from pcli.codec.proto import pb
+from pcli.codec.scalable import Layout
 from pcli.codec.session import ClientSession, Event
 from pcli.replay.service_url import ServiceUrl
 
@@ -81,6 +82,10 @@ class Connection:
     """The fields with the id of the last transaction that began on this connection."""
     waiting_acks: dict[int, pb.CommandAck] = field(default_factory=dict)
     held: dict[tuple[int, int], Held] = field(default_factory=dict)
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    """The last layout of each session of a scalable topic."""
+    assignment: pb.ScalableConsumerAssignment | None = None
+    """The last assignment of the stream or checkpoint consumer that is registered on this connection."""
 
     def unanswered(self) -> set[int]:
         """Return the identities of the requests without a response."""
@@ -139,6 +144,14 @@ class Connections:
         self.flush(connection)
         await self.settle()
 
+    async def request(self, connection: Connection, body: Any) -> None:
+        """Send a request without effects, and wait only for its response."""
+        connection.session.send(body)
+        self.flush(connection)
+        until = self._loop.time() + self._pace.patience
+        while connection.unanswered() and self._loop.time() < until:
+            await asyncio.sleep(0.002)
+
     def flush(self, connection: Connection) -> None:
         """Send the frames that wait in the session of a connection."""
         data = connection.session.output()
@@ -146,8 +159,11 @@ class Connections:
             self._recording.sent(connection.stream, data)
             connection.writer.write(data)
 
-    async def settle(self, at_least: float = 0) -> None:
-        """Wait until the broker has nothing more to send (rule 1), at least for some seconds."""
+    async def settle(self, at_least: float = 0, until: Callable[[], bool] | None = None) -> None:
+        """Wait until the broker has nothing more to send (rule 1), at least for some seconds.
+
+        ``until`` is a condition that is expected to become true, and that is awaited like a response.
+        """
         if at_least and self._broker.advance is not None:
             await asyncio.to_thread(self._broker.advance, at_least)
             at_least = 0
@@ -159,7 +175,7 @@ class Connections:
                 await asyncio.sleep(left)
                 continue
             missing = {one for connection in self._all for one in connection.unanswered()} - self._given_up
-            if not missing and not self._is_incomplete():
+            if not missing and not self._is_incomplete() and (until is None or until()):
                 break
             if now - max(self._last, start + at_least) >= self._pace.patience:
                 self._given_up |= missing
@@ -208,6 +224,10 @@ class Connections:
             }
         elif name == "MESSAGE":
             _hold(connection, event)
+        elif name == "SCALABLE_TOPIC_UPDATE":
+            connection.layouts[body.session_id] = Layout.of(body.dag)
+        elif name in ("SCALABLE_TOPIC_SUBSCRIBE_RESPONSE", "SCALABLE_TOPIC_ASSIGNMENT_UPDATE"):
+            connection.assignment = body.assignment
 
 
 def _hold(connection: Connection, event: Event) -> None:

@@ -1,10 +1,11 @@
 """Run generated plans against two brokers and report the differences.
 
-    make differential SEEDS=100 START=0 RESUME=1 REAL=../shared/real-broker/start
+    make differential SEEDS=100 START=0 RESUME=1 REAL=5
 
-The first broker is a real one, the second is the mini-broker; both are started, or URL and ADMIN name the first. A
-seed with differences runs again with longer waits, and only differences that both runs have are reported. The exit
-code is 1 if there are differences and 2 if a broker is missing.
+The first broker is a real one, the second is the mini-broker of the same version; both are started, or URL and ADMIN
+name the first. REAL is 4 (Pulsar 4.2.4), 5 (5.0.1) or the script that starts a broker. With 5.0.1, the plans use
+scalable topics, unless PLANS=classic. A seed with differences runs again with longer waits, and only differences that
+both runs have are reported. The exit code is 1 if there are differences and 2 if a broker is missing.
 """
 
 from __future__ import annotations
@@ -18,26 +19,36 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from scenarios.brokers import BrokerError, mini_broker, real_broker
+from hypothesis.strategies import SearchStrategy
+from scenarios.brokers import STARTS, BrokerError, mini_broker, real_broker
 from scenarios.comparison import Difference
 from scenarios.connections import Broker
 from scenarios.pairs import Pair
-from scenarios.plans import plan_of_seed
+from scenarios.plans import Plan, plan_of_seed
 from scenarios.results import Results
+from scenarios.scalable.executor import GRACE_S
+from scenarios.scalable.plans import strategy as scalable_strategy
 from scenarios.simplification import simplest
+
+from pcli.minibroker.versions import NAMES
 
 __all__ = ["main"]
 
-_REAL = Path(__file__).parent.parent.parent.parent / "shared" / "real-broker" / "start"
+_SETTINGS = f"scalableTopicConsumerSessionGracePeriodSeconds={GRACE_S}", "scalableTopicLoadReportIntervalSeconds=3600"
+"""Settings of both brokers. An older version ignores them. Load reports would appear in the statistics at some time."""
+
+Strategy = SearchStrategy[Plan] | None
 
 
-async def _run_seeds(pair: Pair, seeds: list[int], jobs: int, results: Results) -> dict[int, list[Difference]]:
+async def _run_seeds(
+    pair: Pair, seeds: list[int], jobs: int, results: Results, strategy: Strategy
+) -> dict[int, list[Difference]]:
     found: dict[int, list[Difference]] = {}
     room, began = asyncio.Semaphore(jobs), time.monotonic()
 
     async def one(seed: int) -> None:
         async with room:
-            plan = await asyncio.to_thread(plan_of_seed, seed)
+            plan = await asyncio.to_thread(plan_of_seed, seed, strategy)
             found[seed] = await pair.differences(seed, plan)
             results.put(seed, found[seed])
             bad = sum(map(bool, found.values()))
@@ -86,12 +97,19 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--resume", action="store_true", help="use the results of earlier runs of the same code")
     parser.add_argument("--jobs", type=int, default=24, help="number of plans that run at the same time")
-    parser.add_argument("--real", type=Path, default=_REAL, help="the script that starts a real broker")
+    parser.add_argument(
+        "--real", default="4", help="4 (Pulsar 4.2.4), 5 (5.0.1) or the script that starts a real broker"
+    )
+    parser.add_argument("--pulsar", choices=NAMES, help="the version of that script or of --url; by default 4.2.4")
+    parser.add_argument("--plans", choices=("classic", "scalable"), help="by default scalable with Pulsar 5.0.1")
     parser.add_argument("--url", default="", help="service URL of a running broker instead of --real")
     parser.add_argument("--admin", default="", help="HTTP URL of that broker")
     parser.add_argument("--shrink", type=float, default=60, help="seconds to simplify one plan; 0: no simplification")
     arguments = parser.parse_args()
-    results = Results("real")
+    version = arguments.pulsar or next((name for name in NAMES if name.startswith(f"{arguments.real}.")), NAMES[0])
+    plans = arguments.plans or ("classic" if version == NAMES[0] else "scalable")
+    strategy = scalable_strategy() if plans == "scalable" else None
+    results = Results(f"{version}-{plans}")
     seeds = list(range(arguments.start, arguments.start + arguments.seeds))
     found = {seed: kept for seed in seeds if arguments.resume and (kept := results.get(seed)) is not None}
     left = [seed for seed in seeds if seed not in found]
@@ -104,9 +122,10 @@ def main() -> int:
                 if arguments.url:
                     real = Broker(arguments.url, arguments.admin, "real broker")
                 else:
-                    real = stack.enter_context(real_broker(arguments.real))
-                pair = Pair(real, stack.enter_context(mini_broker()))
-                found |= asyncio.run(_run_seeds(pair, left, arguments.jobs, results))
+                    start = STARTS[version] if arguments.real in ("4", "5") else Path(arguments.real)
+                    real = stack.enter_context(real_broker(start, *_SETTINGS))
+                pair = Pair(real, stack.enter_context(mini_broker(*_SETTINGS, version=version)))
+                found |= asyncio.run(_run_seeds(pair, left, arguments.jobs, results, strategy))
             firsts = _report(found)
             if pair is not None and pair.unstable:
                 print(f"{pair.unstable:>11}         more did not occur in the second run")
@@ -114,15 +133,15 @@ def main() -> int:
                 if differences and pair is not None:
                     _show(seed, differences, pair)
             for area, seed in firsts if arguments.shrink and pair is not None else ():
-                _print_simplest(pair, seed, area, arguments.shrink)
+                _print_simplest(pair, seed, area, arguments.shrink, strategy)
     except (BrokerError, OSError) as fault:
         print(f"differential: {fault}", file=sys.stderr)
         return 2
     return 1 if any(found.values()) else 0
 
 
-def _print_simplest(pair: Pair, seed: int, area: str, limit_s: float) -> None:
-    found, differences = simplest(pair, seed, area, limit_s)
+def _print_simplest(pair: Pair, seed: int, area: str, limit_s: float, strategy: Strategy) -> None:
+    found, differences = simplest(pair, seed, area, limit_s, strategy)
     if found is None:
         print(f"\n{area}: seed {seed} did not reproduce it")
         return

@@ -15,7 +15,7 @@ import http.client
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from scenarios.connections import Broker, Connection, Connections, Pace
@@ -25,7 +25,7 @@ from scenarios.recording import Recording, RestExchange, read_json
 
 from pcli.codec.proto import pb
 
-__all__ = ["run_plan"]
+__all__ = ["EARLIEST", "LATEST", "Run", "run_plan"]
 
 _FAILOVER_S = 1.3
 """A Failover subscription changes its active consumer after a second (activeConsumerFailoverDelayTimeMillis)."""
@@ -39,13 +39,22 @@ _AGE_MS = 3_600_000
 """The age of the first message of a run."""
 _NOWHERE = (1 << 64) - 1, (1 << 64) - 1
 _END = (1 << 63) - 1, (1 << 63) - 1
+EARLIEST = pb.MessageIdData(ledgerId=_NOWHERE[0], entryId=_NOWHERE[1])
+LATEST = pb.MessageIdData(ledgerId=_END[0], entryId=_END[1])
 
 
 async def run_plan(
-    plan: Plan, broker: Broker, token: str, now_ms: int, *, pace: Pace, earlier: Recording | None = None
+    run_of: type[Run],
+    plan: Plan,
+    broker: Broker,
+    token: str,
+    now_ms: int,
+    *,
+    pace: Pace,
+    earlier: Recording | None = None,
 ) -> Recording:
     """Run a plan and return the recording. ``earlier`` is the recording of the run that this run is compared with."""
-    run = _Run(plan, broker, token, now_ms, pace, earlier.counts if earlier is not None else {})
+    run = run_of(plan, broker, token, now_ms, pace, earlier.counts if earlier is not None else {})
     try:
         await run.prepare()
         for number, step in enumerate(plan.steps, start=1):
@@ -56,7 +65,12 @@ async def run_plan(
     return run.recording
 
 
-class _Run:
+class Run:
+    """One run of a plan."""
+
+    _of_transactions: ClassVar[dict[str, Any]] = {}
+    """Fields of the commands of transactions."""
+
     def __init__(
         self,
         plan: Plan,
@@ -97,15 +111,18 @@ class _Run:
     async def close(self) -> None:
         """Close the connections, and begin to delete the namespace."""
         self._wire.close()
-        asyncio.get_running_loop().run_in_executor(None, self._delete)
+        asyncio.get_running_loop().run_in_executor(None, self.delete)
 
-    def _delete(self) -> None:
+    def delete(self) -> None:
+        """Delete the topics and the namespace."""
         for number, topic in enumerate(self._plan.topics):
             suffix = "/partitions?force=true" if topic["partitions"] else "?force=true"
-            with suppress(OSError, http.client.HTTPException):
-                self._call("DELETE", self._path(number) + suffix, None)
+            self._call_quietly("DELETE", self._path(number) + suffix)
+        self._call_quietly("DELETE", f"namespaces/{self._namespace}?force=true")
+
+    def _call_quietly(self, method: str, path: str) -> None:
         with suppress(OSError, http.client.HTTPException):
-            self._call("DELETE", f"namespaces/{self._namespace}?force=true", None)
+            self._call(method, path, None)
 
     def _name(self, target: tuple[int, int]) -> str:
         number, partition = target
@@ -115,11 +132,12 @@ class _Run:
     def _path(self, number: int, partition: int = -1) -> str:
         return self._name((number, partition)).replace("://", "/")
 
-    async def _rest(self, method: str, path: str, body: Any = None) -> None:
-        """Make a REST call and record it."""
+    async def _rest(self, method: str, path: str, body: Any = None) -> int:
+        """Make a REST call and record it. Return its status."""
         status, response = await asyncio.to_thread(self._call, method, path, body)
         shown = path.replace(self.recording.token, "~")
         self.recording.exchanges.append(RestExchange(self.recording.step, method, shown, body, status, response))
+        return status
 
     def _call(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         connection = http.client.HTTPConnection(urlsplit(self._broker.http_url).netloc, timeout=30)
@@ -147,13 +165,15 @@ class _Run:
         txn = self._transactions.get(step["transaction"])
         if txn and self._coordinator is not None:
             action = pb.TxnAction.Value(step["action"])
-            await self._wire.send(self._coordinator, pb.CommandEndTxn(txn_action=action, **txn))
+            await self._wire.send(
+                self._coordinator, pb.CommandEndTxn(txn_action=action, **txn, **self._of_transactions)
+            )
 
     async def _join(self, step: dict[str, Any], body: Callable[[dict[str, int]], Any]) -> dict[str, int]:
         """Add a partition or a subscription to the step's transaction, and return the fields with its id."""
         txn = self._transactions.get(step.get("transaction", -1), {})
         if txn and self._coordinator is not None:
-            await self._wire.send(self._coordinator, body(txn))
+            await self._wire.send(self._coordinator, body({**txn, **self._of_transactions}))
         return txn
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -209,7 +229,7 @@ class _Run:
         )
         _add_schema(body, step)
         if not step["durable"]:
-            body.start_message_id.CopyFrom(_EARLIEST if step["position"] == "Earliest" else _LATEST)
+            body.start_message_id.CopyFrom(EARLIEST if step["position"] == "Earliest" else LATEST)
         await self._wire.send(connection, body)
         await self._settle_failover(connection)
         if connection.usable and step["permits"]:
@@ -278,7 +298,7 @@ class _Run:
         elif step["to"] == "entry" and stored:
             body.message_id.CopyFrom(stored[step["which"] % len(stored)])
         else:
-            body.message_id.CopyFrom(_LATEST if step["to"] == "latest" else _EARLIEST)
+            body.message_id.CopyFrom(LATEST if step["to"] == "latest" else EARLIEST)
         await self._wire.send(connection, body)
 
     async def _do_unsubscribe(self, step: dict[str, Any]) -> None:
@@ -319,7 +339,7 @@ class _Run:
         path, body = step["path"], step.get("body")
         path = path.replace("{time}", str(self._start_ms + step.get("which", 0)))
         if body in ("{entry}", "{after}"):
-            found = stored[step["which"] % len(stored)] if stored else _EARLIEST
+            found = stored[step["which"] % len(stored)] if stored else EARLIEST
             excluded = {"excluded": True} if body == "{after}" else {}
             body = {"ledgerId": _signed(found.ledgerId), "entryId": _signed(found.entryId), **excluded}
         separator = "" if not path or path.startswith("?") else "/"
@@ -359,7 +379,3 @@ def _add_schema(body: Any, step: dict[str, Any]) -> None:
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
-
-
-_EARLIEST = pb.MessageIdData(ledgerId=_NOWHERE[0], entryId=_NOWHERE[1])
-_LATEST = pb.MessageIdData(ledgerId=_END[0], entryId=_END[1])

@@ -7,8 +7,9 @@ from itertools import count
 
 from scenarios.comparison import Difference, differences_of
 from scenarios.connections import Broker, Pace
-from scenarios.executor import run_plan
+from scenarios.executor import Run, run_plan
 from scenarios.plans import Plan
+from scenarios.scalable.executor import ScalableRun
 
 __all__ = ["Pair"]
 
@@ -39,6 +40,7 @@ class Pair:
         """Run a plan once on each broker, with new names, and return the differences."""
         now_ns = time.time_ns()
         token, now_ms = f"d{seed}x{now_ns // 1000 % 10**9}n{next(_NUMBERS)}", now_ns // 10**6
-        first = await run_plan(plan, self.first, token, now_ms, pace=paces[0])
-        second = await run_plan(plan, self.second, token, now_ms, pace=paces[1], earlier=first)
+        run = ScalableRun if any("segments" in topic for topic in plan.topics) else Run
+        first = await run_plan(run, plan, self.first, token, now_ms, pace=paces[0])
+        second = await run_plan(run, plan, self.second, token, now_ms, pace=paces[1], earlier=first)
         return differences_of(first, second)

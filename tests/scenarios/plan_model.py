@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 __all__ = ["Model", "Numbers"]
@@ -50,11 +50,16 @@ class Numbers:
 class Model:
     """The objects that exist after the steps so far."""
 
-    def __init__(self, header: Numbers) -> None:
-        self.topics = [dict(header.pick(_TOPICS)) for _ in range(1 + header.one_in(4))]
+    def __init__(
+        self,
+        header: Numbers,
+        topics: Sequence[Mapping[str, Any]] = _TOPICS,
+        policies: Sequence[tuple[str, Any]] = _POLICIES,
+    ) -> None:
+        self.topics = [dict(header.pick(topics)) for _ in range(1 + header.one_in(4))]
         self.policies: list[dict[str, Any]] = []
         if header.one_in(3):
-            name, value = header.pick(_POLICIES)
+            name, value = header.pick(policies)
             self.policies.append({"name": name, "value": value})
         self.producers: list[dict[str, Any]] = []
         self.consumers: list[dict[str, Any]] = []

@@ -45,9 +45,14 @@ class Plan:
         return asdict(self)
 
 
-def build(header: bytes, lists: Sequence[Sequence[bytes]], kinds: Sequence[Kind] = KINDS) -> Plan:
+def build(
+    header: bytes,
+    lists: Sequence[Sequence[bytes]],
+    kinds: Sequence[Callable[[Any, Numbers], dict[str, Any] | None]] = KINDS,
+    model_of: Callable[[Numbers], Model] = Model,
+) -> Plan:
     """Return the plan that these numbers describe. ``kinds`` are the kinds of its steps, repeated by weight."""
-    model = Model(Numbers(header))
+    model = model_of(Numbers(header))
     steps = []
     for numbers in (one for some in lists for one in some):
         drawn = Numbers(numbers)

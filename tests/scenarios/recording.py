@@ -10,10 +10,14 @@ from typing import Any
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe import Observer
+from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.script.script import CapturedConnection, Script, Step
 
-__all__ = ["Recording", "RestExchange"]
+__all__ = ["Event", "Recording", "RestExchange"]
+
+_UPDATE = BY_NAME["SCALABLE_TOPIC_UPDATE"].number
+"""Brokers send the layout of a scalable topic a varying number of times, so it does not count."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Recording:
 
     def _add(self, number: int, data: bytes, kind: int, *, from_client: bool) -> None:
         stream = self._streams.setdefault(number, Stream(number, ("client", number), ("broker", 0), midstream=False))
-        self.counts[self.wait, number] += not from_client
+        self.counts[self.wait, number] += not from_client and kind != _UPDATE
         count, now = len(self.events) + 1, time.time_ns()
         frame = CapturedFrame(data, kind, count, count, now, stream, from_client, 0, START)
         self.events.append(Event(self.step, number, from_client, frame, now))

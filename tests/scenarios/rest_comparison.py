@@ -6,6 +6,7 @@ Rules of this file
    addresses, versions, the ledgers of cursors and schemas and the stored size of ranges, which depends on ledger ids,
    are not compared.
 3. Lists of names have no order.
+4. If a recording has transactions, sizes are compared by presence, because entries contain the ids of transactions.
 """
 
 from __future__ import annotations
@@ -16,14 +17,21 @@ from typing import Any
 
 from scenarios.recording import Recording
 
+from pcli.codec.wire.commands import BY_NAME
+
 __all__ = ["differences_of_exchanges"]
 
-_TIME = re.compile(r"(?i)time(stamp|ms)?$|timestamp|since$")
+_NEW_TXN = BY_NAME["NEW_TXN"].number
+
+_TIME = re.compile(
+    r"(?i)time(stamp|ms)?$|timestamp|since$|(created|sealed|split|merge|rebucket)At(Ms)?$|^at$|ageSeconds$"
+)
 _RATE = re.compile(r"(?i)rate|throughput|perSecond|averageMsgSize|chunkedMessageRate")
 _IGNORED = re.compile(
-    r"address|clientVersion|ownerBroker|producerName|metadata|cursorLedger(LastEntry)?|.*DurationTimeInMills"
-    r"|nonContiguousDeletedMessagesRangesSerializedSize"
+    r"address|clientVersion|ownerBroker|controllerBroker|producerName|metadata|cursorLedger(LastEntry)?"
+    r"|.*DurationTimeInMills|nonContiguousDeletedMessagesRangesSerializedSize"
 )
+_SIZE = re.compile(r"(?i)size$|bytes\w*Counter$")
 _GENERATED = re.compile(r"\bstandalone-\d+-\d+\b")
 _POSITION = re.compile(r"\b(\d+):(-?\d+)\b")
 
@@ -50,9 +58,12 @@ def _template(path: str) -> str:
     """Return the path without names."""
     path = path.partition("?")[0]
     path = re.sub(r"^(non-persistent|persistent)/public/~/[^/]+", r"\1/TOPIC", path)
+    path = re.sub(r"^scalable/public/~/[^/]+", "scalable/TOPIC", path)
+    path = re.sub(r"^segments/public/~/[^/]+/[^/]+", "segments/TOPIC/SEGMENT", path)
     path = re.sub(r"^schemas/public/~/[^/]+", "schemas/TOPIC", path)
     path = re.sub(r"namespaces/public/~", "namespaces/NAMESPACE", path)
     path = re.sub(r"subscription/\w+", "subscription/SUB", path)
+    path = re.sub(r"subscriptions/\w+", "subscriptions/SUB", path)
     return re.sub(r"/\d+", "/N", path)
 
 
@@ -65,6 +76,7 @@ class _Names:
     def __init__(self, recording: Recording) -> None:
         self._token = recording.token
         self._ledgers: dict[int, str] = {}
+        self._has_transactions = any(one.frame is not None and one.frame.type == _NEW_TXN for one in recording.events)
 
     def _ledger(self, number: int) -> str:
         return str(number) if number < 0 else self._ledgers.setdefault(number, f"L{len(self._ledgers) + 1}")
@@ -84,7 +96,7 @@ class _Names:
         if isinstance(value, int | float):
             if name in ("ledgerId", "CompactedTopicLedger"):
                 return self._ledger(int(value))
-            if _TIME.search(name):
+            if _TIME.search(name) or (self._has_transactions and _SIZE.search(name)):
                 return "positive" if value > 0 else "negative" if value < 0 else 0
             if _RATE.search(name):
                 return "rate"

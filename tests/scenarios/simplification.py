@@ -37,13 +37,15 @@ class Failure(Protocol):
 _F = TypeVar("_F", bound=Failure)
 
 
-def simplest(pair: Pair, seed: int, area: str, limit_s: float) -> tuple[Plan | None, list[Difference]]:
+def simplest(
+    pair: Pair, seed: int, area: str, limit_s: float, strategy: SearchStrategy[Plan] | None = None
+) -> tuple[Plan | None, list[Difference]]:
     """Return the simplest plan found and its differences in the area. The plan is None if the difference is lost."""
 
     async def differences(plan: Plan) -> list[Difference]:
         return [one for one in await pair.run(seed, plan, _PACE) if one.area == area]
 
-    return simplest_failing(differences, seed, limit_s)
+    return simplest_failing(differences, seed, limit_s, strategy)
 
 
 def simplest_failing(

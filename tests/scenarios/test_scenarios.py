@@ -11,6 +11,8 @@ from scenarios.comparison import Difference
 from scenarios.connections import Broker, Pace
 from scenarios.pairs import Pair
 from scenarios.plans import Plan, plan_of_seed, search
+from scenarios.scalable import plans as scalable
+from scenarios.scalable.executor import GRACE_S, ScalableRun
 
 from pcli.codec.faults import Fault
 from pcli.minibroker import MiniBroker
@@ -56,11 +58,14 @@ def brokers() -> Iterator[ExitStack]:
         yield stack
 
 
-def compare(stack: ExitStack, plans: dict[int, Plan], *faults: Fault) -> list[Difference]:
+def compare(stack: ExitStack, plans: dict[int, Plan], *faults: Fault, version: str = "4.2.4") -> list[Difference]:
     """Return the differences between two mini-brokers, the second with faults."""
     both = []
+    settings = {"scalableTopicConsumerSessionGracePeriodSeconds": GRACE_S} if version == "5.0.1" else {}
     for name, added in (("first", ()), ("second", faults)):
-        broker = MiniBroker(clock="manual", faults=added, max_log=0, transactionCoordinatorEnabled=True)
+        broker = MiniBroker(
+            clock="manual", faults=added, max_log=0, version=version, transactionCoordinatorEnabled=True, **settings
+        )
         stack.enter_context(broker)
         both.append(Broker(broker.service_url, broker.http_url, name, broker.clock.advance))
     pair = Pair(*both)
@@ -114,3 +119,76 @@ def test_a_wrong_statistic_is_a_difference(brokers):
     found = compare(brokers, {1: plan}, Fault("pulsar.type == 'FLOW'", "drop"))
     areas = {one.area for one in found if one.step == 4}
     assert "GET persistent/TOPIC/stats subscriptions.SUB.consumers[].availablePermits" in areas
+
+
+# -- scalable topics ---------------------------------------------------------------------------------------------------
+
+
+def scalable_plan(seed: int) -> Plan:
+    return plan_of_seed(seed, scalable.strategy())
+
+
+def test_plans_with_scalable_topics_draw_every_kind_of_step():
+    drawn = {step["do"] for seed in range(150) for step in scalable_plan(seed).steps}
+    executed = {name.removeprefix("_do_") for name in vars(ScalableRun) if name.startswith("_do_")}
+    assert drawn >= executed
+
+
+def test_plans_with_scalable_topics_change_layouts_and_migrate():
+    paths = {step.get("path", "").partition("/{")[0] for seed in range(150) for step in scalable_plan(seed).steps}
+    assert paths >= {"/split", "/merge", "/rebucket", "/migrate", "/migrate?force=true", "/stats", "?force=true"}
+
+
+def test_a_failing_plan_with_scalable_topics_shrinks():
+    simplest: list[Plan] = []
+
+    def acknowledges(plan: Plan) -> bool:
+        return any(step["do"] == "v5_ack" for step in plan.steps)
+
+    def check(plan: Plan) -> None:
+        if acknowledges(plan):
+            simplest.append(plan)
+            raise AssertionError
+
+    seed = next(number for number in range(50) if acknowledges(scalable_plan(number)))
+    with pytest.raises(AssertionError):
+        search(seed, check, shrink=True, strategy=scalable.strategy())
+    assert [step["do"] for step in simplest[-1].steps] == ["v5_consumer", "v5_ack"]
+
+
+@pytest.mark.parametrize("seed", [4, 6, 12])
+def test_equal_brokers_have_no_differences_with_scalable_topics(brokers, seed):
+    assert compare(brokers, {seed: scalable_plan(seed)}, version="5.0.1") == []
+
+
+SCALABLE = {"topics": [{"persistent": True, "partitions": 0, "segments": 2}], "policies": []}
+READ = [
+    {
+        "do": "v5_consumer",
+        "client": 0,
+        "topic": 0,
+        "kind": "stream",
+        "subscription": "s",
+        "name": "a",
+        "permits": 10,
+        "position": "Earliest",
+    },
+    {"do": "v5_producer", "client": 0, "topic": 0, "name": None, "access": "Shared", "schema": None},
+    {
+        "do": "v5_send",
+        "client": 0,
+        "entries": [{"number": 1, "sequence": 0, "batch": 0, "key": "k1", "chunks": 0, "empty": False}],
+        "one_by_one": True,
+        "compression": "NONE",
+        "delay_ms": 0,
+        "transaction": None,
+    },
+    {"do": "v5_ack", "client": 0, "all": True, "which": 0, "transaction": None},
+    {"do": "scalable", "method": "POST", "topic": 0, "path": "/split/{active}", "body": None, "which": 0},
+]
+
+
+def test_a_lost_assignment_is_a_difference(brokers):
+    fault = Fault("pulsar.type == 'SCALABLE_TOPIC_ASSIGNMENT_UPDATE'", "drop")
+    found = compare(brokers, {1: Plan(**SCALABLE, steps=READ)}, fault, version="5.0.1")
+    assert ("SCALABLE_TOPIC_ASSIGNMENT_UPDATE missing", 5) in [(one.area, one.step) for one in found]
