@@ -244,17 +244,17 @@ class Player:
 
     def _live_path(self, call: RestCall) -> str:
         path, question, query = call.path.partition("?")
-        for name in call.segments:
-            before, after = (f"/{one.rpartition('/')[2]}/" for one in (name, self.ids.segments.live_name(name)))
-            path = path.replace(before, after)
-        if path.startswith("scalable/"):
-            ids = [self.ids.segments.live_name(name).rpartition("-")[2] for name in call.segments]
-            path = "/".join([*path.split("/")[: -len(ids)], *ids])
-        return path + question + query
+        live = [self.ids.segments.live_name(name).rpartition("/")[2] for name in call.segments]
+        parts = path.split("/")
+        if parts[0] == "segments":  # segments/tenant/namespace/topic/descriptor
+            parts[4] = live[0]
+        else:
+            parts[-len(live) :] = [one.rpartition("-")[2] for one in live]
+        return "/".join(parts) + question + query
 
     def answered(self, call: RestCall, status: int) -> None:
-        """Note the status of a REST call. An object that was to be created may exist (409)."""
-        if status >= _REFUSED and status != _EXISTS:
+        """Note the status of a REST call. An object that a PUT was to create may exist (409)."""
+        if status >= _REFUSED and (call.method, status) != ("PUT", _EXISTS):
             self.refused[f"{call.method} {call.path} (status {status})"] += 1
 
     def _next(self) -> Step | None:

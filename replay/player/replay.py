@@ -83,7 +83,9 @@ class Replay:
         explain(outcomes, evidence)
         report = report_of(outcomes, self.script, player.not_sent, player.ids)
         report.not_played |= player.refused
-        undone = 0 if administered else sum(call.path.startswith("scalable/") for call in self._all_calls())
+        undone = (
+            0 if administered else sum(call.path.startswith(("scalable/", "segments/")) for call in self._all_calls())
+        )
         if undone:
             report.not_played["requests for scalable topics, which require --admin"] = undone
         return report

@@ -40,19 +40,19 @@ class _Topic:
     """The captured layouts in order."""
     live: dict[int, int] = field(default_factory=dict)
     captured: dict[int, int] = field(default_factory=dict)
-    later: int | None = None
+    epoch_shift: int | None = None
     """What is added to a captured epoch; None before the first live layout."""
 
     @property
     def unchanged(self) -> bool:
         """Whether all ids and epochs are the same."""
-        return not self.later and all(captured == live for captured, live in self.live.items())
+        return not self.epoch_shift and all(captured == live for captured, live in self.live.items())
 
-    def see(self, layout: Layout) -> None:
+    def map_layout(self, layout: Layout) -> None:
         """Map the segments of a live layout."""
-        if self.later is None:
+        if self.epoch_shift is None:
             ours, theirs = _by_range(self.layouts[0].active), _by_range(layout.active)
-            self.later = layout.epoch - self.layouts[0].epoch if ours.keys() == theirs.keys() else 0
+            self.epoch_shift = layout.epoch - self.layouts[0].epoch if ours.keys() == theirs.keys() else 0
             for place in ours if ours.keys() == theirs.keys() else ():
                 self._map(ours[place], theirs[place])
         known = {one.id: one for captured in self.layouts for one in captured.segments.values()}
@@ -76,7 +76,7 @@ class _Topic:
 
     def epoch_of(self, live: int) -> int:
         """Return the captured epoch; 0 if it is before the first one."""
-        return max(0, live - (self.later or 0))
+        return max(0, live - (self.epoch_shift or 0))
 
 
 class SegmentIds:
@@ -85,19 +85,19 @@ class SegmentIds:
     def __init__(self, script: Script | None = None) -> None:
         """``script`` contains the captured layouts."""
         self._topics: dict[str, _Topic] = {}
-        self._of: dict[tuple[int, str, int], str] = {}
+        self._names: dict[tuple[int, str, int], str] = {}
         """The topic of each session, consumer and request, by connection and id."""
         for step in script.steps if script is not None else ():
             if step.layout is not None:
                 self._topics.setdefault(selected_topic(step.layout.topic), _Topic()).layouts.append(step.layout.after)
             elif step.name == "SCALABLE_TOPIC_LOOKUP" and step.frame is not None:
                 lookup = step.frame.command.scalableTopicLookup
-                self._of[step.stream, "session", lookup.session_id] = selected_topic(str(lookup.topic))
+                self._names[step.stream, "session", lookup.session_id] = selected_topic(str(lookup.topic))
             elif step.name == "SCALABLE_TOPIC_SUBSCRIBE" and step.frame is not None:
                 subscribe = step.frame.command.scalableTopicSubscribe
                 topic = selected_topic(str(subscribe.topic))
-                self._of[step.stream, "consumer", subscribe.consumer_id] = topic
-                self._of[step.stream, "request", subscribe.request_id] = topic
+                self._names[step.stream, "consumer", subscribe.consumer_id] = topic
+                self._names[step.stream, "request", subscribe.request_id] = topic
 
     @property
     def unchanged(self) -> bool:
@@ -118,7 +118,7 @@ class SegmentIds:
         if frame.type == _UPDATE:
             topic = self._topic(stream, "session", frame.command.scalableTopicUpdate.session_id)
             if topic is not None and frame.command.scalableTopicUpdate.HasField("dag"):
-                topic.see(Layout.of(frame.command.scalableTopicUpdate.dag))
+                topic.map_layout(Layout.of(frame.command.scalableTopicUpdate.dag))
         elif frame.type == _RESPONSE:
             topic = self._topic(stream, "request", frame.command.scalableTopicSubscribeResponse.request_id)
         elif frame.type == _ASSIGNMENT:
@@ -137,7 +137,7 @@ class SegmentIds:
         return Frame.of(join_frame(command.SerializePartialToString()))
 
     def _topic(self, stream: int, kind: str, number: int) -> _Topic | None:
-        return self._topics.get(self._of.get((stream, kind, number), ""))
+        return self._topics.get(self._names.get((stream, kind, number), ""))
 
 
 def _by_range(segments: Iterable[Segment]) -> dict[tuple[int, int], Segment]:

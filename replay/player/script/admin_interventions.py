@@ -17,7 +17,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pcli.codec.observe import Consumer, Producer
@@ -59,6 +59,8 @@ def find_interventions(script: Script, rename: Rename = str, changes: Sequence[T
     for group in _groups(script, sealed):
         topic = group[0].topic
         call = _call_for_group(script, group, topic, topic_path(rename(topic)))
+        if call is not None and call.path.startswith("segments/"):
+            call = replace(call, segments=(topic,))
         if call is not None:
             interventions.append(Intervention(group[0], topic, call, _keeps_acks(call)))
     interventions += _unseen(script, {*sealed, *(intervention.topic for intervention in interventions)}, rename)
@@ -139,6 +141,9 @@ def _call_for_group(script: Script, group: list[Step], topic: str, path: str) ->
         return _reset(script, group, f"{path}/subscription/{next(iter(subscriptions))}")
     if all(isinstance(step.peer, Producer) for step in group) and _others(script, group):
         return None
+    if scalable_topic(topic):  # no REST request unloads a single segment
+        _, tenant, namespace, *_ = path.split("/")
+        return RestCall("PUT", f"namespaces/{tenant}/{namespace}/unload")
     return RestCall("PUT", f"{path}/unload")
 
 
@@ -216,8 +221,7 @@ def _reset(script: Script, group: list[Step], path: str) -> RestCall:
             position = position_of(step.frame.command.message.message_id)
             if step.index > group[-1].index and position in seen:
                 if scalable_topic(peer.topic):
-                    query = f"timestamp={_publish_time(step.frame)}"
-                    return RestCall("POST", f"{path}/seek?{query}", segments=(peer.topic,))
+                    return RestCall("POST", f"{path}/seek?timestamp={_publish_time(step.frame)}")
                 return RestCall("POST", f"{path}/resetcursor", position=position)
             seen.add(position)
     return RestCall("DELETE", f"{path}?force=true")

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pcli.codec.proto import pb
+from pcli.codec.scalable import scalable_topic
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.script.admin_interventions import find_interventions
@@ -31,7 +32,9 @@ __all__ = ["Preparation", "prepare"]
 
 _TIMESTAMP: Final = "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor"
 _INDEX: Final = "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor"
-_VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
+_VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?")
+_COORDINATORS: Final = ("TC_CLIENT_CONNECT_RESPONSE", "WATCH_TC_ASSIGNMENTS_UPDATE")
+_SUCCESSES: Final = ("PRODUCER_SUCCESS", "SUCCESS", "LOOKUP_RESPONSE", "SCALABLE_TOPIC_UPDATE")
 _HUMP: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 """Word boundaries in the name of a schema type. The REST interface writes KeyValue as KEY_VALUE."""
 
@@ -85,11 +88,11 @@ def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -
 
 
 def _version(script: Script) -> str:
-    """Return the version in the first CONNECTED that has one. Otherwise, commands of Pulsar 5.0 show that version."""
+    """Return the version in the first CONNECTED that has one. Otherwise, commands and segments show Pulsar 5.0."""
     used = False
     for step in script.steps:
         row = COMMANDS.get(step.type)
-        used = used or (row is not None and row.feature in FEATURES_OF_5)
+        used = used or (row is not None and row.feature in FEATURES_OF_5) or bool(scalable_topic(step.topic))
         if step.name == "CONNECTED" and step.frame is not None:
             found = _VERSION.search(str(step.frame.command.connected.server_version))
             if found is not None:
@@ -109,8 +112,8 @@ def _settings(script: Script) -> Iterator[tuple[str, str]]:
     if classes:
         yield "exposingBrokerEntryMetadataToClientEnabled", "true"
         yield "brokerEntryMetadataInterceptors", ",".join(classes)
-    coordinators = (step.frame for step in script.steps if step.name == "TC_CLIENT_CONNECT_RESPONSE")
-    if any(not frame.command.tcClientConnectResponse.HasField("error") for frame in coordinators if frame is not None):
+    coordinators = (step.frame for step in script.steps if step.name in _COORDINATORS)
+    if any(not frame.body.HasField("error") for frame in coordinators if frame is not None):
         yield "transactionCoordinatorEnabled", "true"
 
 
@@ -121,10 +124,16 @@ def _namespaces(script: Script, rename: Rename) -> Iterator[RestCall]:
     """Yield the calls that create the tenants and namespaces that the captured broker served."""
     names: dict[str, None] = {}
     for step in script.steps:
-        if step.name in ("PRODUCER_SUCCESS", "SUCCESS", "LOOKUP_RESPONSE") and step.request is not None:
-            good = step.frame is not None and not step.frame.command.lookupTopicResponse.error
+        if step.frame is None:
+            continue
+        if step.name in _SUCCESSES and step.request is not None:
+            good = not getattr(step.frame.body, "error", 0)
             names |= {_namespace(topic, rename): None for topic in topics_of(step.request.topic) if good}
-        if step.name == "GET_TOPICS_OF_NAMESPACE" and step.frame is not None:
+        elif step.name == "WATCH_SCALABLE_TOPICS_UPDATE":
+            update = step.frame.command.watchScalableTopicsUpdate
+            listed = topics_of([*update.snapshot.topics, *update.diff.added])
+            names |= {_namespace(topic, rename): None for topic in listed}
+        elif step.name == "GET_TOPICS_OF_NAMESPACE":
             names[step.frame.command.getTopicsOfNamespace.namespace] = None
     for tenant in dict.fromkeys(name.partition("/")[0] for name in names):
         yield RestCall("PUT", f"tenants/{tenant}", {"allowedClusters": ["standalone"]})

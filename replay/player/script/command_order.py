@@ -25,6 +25,7 @@ from pcli.codec.proto import pb
 from pcli.codec.scalable import key_hashes
 from pcli.codec.scalable.segment_name import HASHES
 from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.texts import as_text
 from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.recorded_exchanges import stored
 
@@ -153,4 +154,4 @@ def _entry_hash(frame: Frame) -> int:
         return HASHES
     if metadata.HasField("entry_hash_min"):
         return metadata.entry_hash_min
-    return key_hashes(metadata.partition_key.encode())[1]
+    return key_hashes(as_text(metadata.partition_key).encode())[1]
