@@ -13,7 +13,9 @@ Rules of this file
 4. All frames of other producers and consumers, and responses to requests before the capture, are omitted.
 5. Acknowledgements and redelivery requests for messages that were delivered before the capture are omitted with their
    responses, and receipts of earlier SENDs.
-6. Composed frames have negative numbers and the time of the first captured frame. Their responses are awaited but not
+6. Sessions and watches of Pulsar 5.0, and registrations of consumers at a controller, are not composed, because the
+   capture does not contain the layout, assignment or list of topics at its start. Their frames are omitted.
+7. Composed frames have negative numbers and the time of the first captured frame. Their responses are awaited but not
    compared.
 """
 
@@ -52,6 +54,7 @@ _KEEP_ALIVE: Final = frozenset(BY_NAME[name].number for name in ("PING", "PONG")
 
 _EARLIER_MESSAGES: Final = "frames about messages that were sent or delivered before the capture"
 _EARLIER_REQUESTS: Final = "responses to requests from before the capture"
+_EARLIER_SESSIONS: Final = "frames of sessions, watches and registrations of Pulsar 5.0 from before the capture"
 _UNKNOWN_NAMES: Final = "frames of producers and consumers from before the capture whose names it does not show"
 
 
@@ -159,7 +162,9 @@ class _Start:
         """Compose the start, unless nothing else of the connection can be replayed."""
         self._connect()
         for (side, owner), frames in self._opened_before().items():
-            if (self._producer if side == "producer_id" else self._consumer)(owner, frames):
+            if side not in _CLASSIC:
+                self._omit(frames, _EARLIER_SESSIONS)
+            elif (self._producer if side == "producer_id" else self._consumer)(owner, frames):
                 self._omit(_about_earlier_messages(frames), _EARLIER_MESSAGES)
             else:
                 self._omit(frames, _UNKNOWN_NAMES)
@@ -177,7 +182,7 @@ class _Start:
             self._left_out[reason] += len(frames)
 
     def _opened_before(self) -> dict[tuple[str, int], list[Facts]]:
-        """Return the frames of producers and consumers that were opened before the capture, until they are reopened."""
+        """Return the frames of what was opened before the capture until it is reopened, by id space and id."""
         found: dict[tuple[str, int], list[Facts]] = defaultdict(list)
         opened: set[tuple[str, int]] = set()
         asked: dict[int, tuple[str, int]] = {}
@@ -187,7 +192,7 @@ class _Start:
                 owner = asked.get(facts.request.number)
             if owner is None:
                 continue
-            if name_of(facts.frame.type) in ("PRODUCER", "SUBSCRIBE"):
+            if name_of(facts.frame.type) in _OPENING:
                 opened.add(owner)
             if owner not in opened:
                 found[owner].append(facts)
@@ -312,12 +317,20 @@ def _peer_topic(facts: Facts) -> str:
     return facts.peer.topic if facts.peer is not None else ""
 
 
+_CLASSIC: Final = ("producer_id", "consumer_id")
+_OPENING: Final = (
+    *("PRODUCER", "SUBSCRIBE", "SCALABLE_TOPIC_LOOKUP", "SCALABLE_TOPIC_SUBSCRIBE"),
+    *("WATCH_SCALABLE_TOPICS", "WATCH_TC_ASSIGNMENTS"),
+)
+
+
 def _owner(facts: Facts) -> tuple[str, int] | None:
-    """Return the id of the frame's producer or consumer."""
-    body = _body(facts)
-    for name in ("producer_id", "consumer_id"):
+    """Return the id space and the id of the frame's producer, consumer, session or watch."""
+    body, command = _body(facts), name_of(facts.frame.type)
+    spaces = (one for one in ("SCALABLE_TOPIC_", "WATCH_SCALABLE_", "WATCH_TC_") if command.startswith(one))
+    for name in (*_CLASSIC, "session_id", "watch_id"):
         if body is not None and name in body.DESCRIPTOR.fields_by_name:
-            return name, getattr(body, name)
+            return next(spaces, "") + name, getattr(body, name)
     return None
 
 

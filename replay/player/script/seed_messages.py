@@ -28,6 +28,7 @@ from pcli.replay.player.script.script import SEED_STREAM, CapturedConnection, Re
 __all__ = ["seed"]
 
 _NAME: Final = "pcli-replay"
+_OPENING: Final = ("PRODUCER", "SUBSCRIBE")
 _LATEST: Final = pb.CommandSubscribe.Latest
 
 
@@ -41,7 +42,7 @@ def seed(script: Script, rename: Rename = str) -> list[RestCall]:
         SEED_STREAM, ("pcli", 0), script.connections[first.stream].server
     )
     stream = Stream(SEED_STREAM, ("pcli", 0), script.connections[first.stream].server, midstream=False)
-    frames = list(_conversation(found))
+    frames = list(_conversation(found, _schemas(script)))
     steps = [
         Step(0, SEED_STREAM, first.time_ms, from_client, _framed(data, stream, first.time_ms, from_client=from_client))
         for from_client, data in frames
@@ -77,7 +78,25 @@ def _segment(topic: str) -> int:
     return -1 if name is None else name.id
 
 
-def _conversation(found: dict[str, dict[Position, CapturedFrame]]) -> Iterator[tuple[bool, bytes]]:
+def _schemas(script: Script) -> dict[str, pb.Schema]:
+    """Return the schema of the first successful producer or consumer of each topic.
+
+    A broker refuses a consumer with a schema on a topic that has messages but no schema.
+    """
+    requests = {step.frame.number: step for step in script.steps if step.frame is not None and step.name in _OPENING}
+    found: dict[str, pb.Schema] = {}
+    for step in script.steps:
+        request = requests.get(step.request.number) if step.request is not None and step.name != "ERROR" else None
+        if request is not None and request.frame is not None:
+            schema = request.frame.body.schema
+            if request.frame.body.HasField("schema") and schema.type != pb.Schema.AutoConsume:
+                found.setdefault(request.topic, schema)
+    return found
+
+
+def _conversation(
+    found: dict[str, dict[Position, CapturedFrame]], schemas: dict[str, pb.Schema]
+) -> Iterator[tuple[bool, bytes]]:
     """Yield the frames of both sides, and whether the client sends the frame."""
     yield True, push_frame(pb.CommandConnect(client_version=_NAME, protocol_version=21))
     yield False, push_frame(pb.CommandConnected(server_version="", protocol_version=21))
@@ -85,7 +104,10 @@ def _conversation(found: dict[str, dict[Position, CapturedFrame]]) -> Iterator[t
         request = 2 * number
         yield True, push_frame(pb.CommandLookupTopic(topic=topic, request_id=request))
         yield False, push_frame(pb.CommandLookupTopicResponse(request_id=request))
-        yield True, push_frame(pb.CommandProducer(topic=topic, producer_id=number, request_id=request + 1))
+        producer = pb.CommandProducer(
+            topic=topic, producer_id=number, request_id=request + 1, schema=schemas.get(topic)
+        )
+        yield True, push_frame(producer)
         yield False, push_frame(pb.CommandProducerSuccess(request_id=request + 1, producer_name=_NAME))
         for sequence, (position, frame) in enumerate(entries.items()):
             yield True, _send(number, sequence, frame)

@@ -42,6 +42,14 @@ def test_the_rest_of_a_capture_is_replayed(late, reconnect, play, packets):
     assert report.equal["MESSAGE"] > 20
 
 
+# Sessions that began before the capture are omitted. Without a layout, segments are created without their topic.
+@pytest.mark.parametrize("packets", [49, 99, 149, 199, 249, 299])
+def test_the_rest_of_a_capture_of_a_scalable_topic_is_replayed(late, small_captures, play, packets):
+    report = play(late(small_captures / "java5" / "split.pcap", packets))
+    assert report.good
+    assert report.equal["MESSAGE"] > 3
+
+
 def test_names_and_types_are_those_of_later_frames(late, reconnect):
     script = script_of(late(reconnect, 76))
     topic = "persistent://public/flex-04-reconnect/notes"
