@@ -28,7 +28,7 @@ from pcli.replay.player.script.recorded_exchanges import without_highest
 from pcli.replay.player.script.script import Step
 from pcli.replay.player.segment_translation import LIVE_ONLY
 
-__all__ = ["KEEP_ALIVE", "Pair", "ResponseMatcher", "key_of"]
+__all__ = ["KEEP_ALIVE", "Pair", "ResponseMatcher", "has_controller", "key_of"]
 
 KEEP_ALIVE: Final = frozenset(BY_NAME[name].number for name in ("PING", "PONG"))
 
@@ -87,7 +87,7 @@ class ResponseMatcher:
             if not step.from_client and step.type not in KEEP_ALIVE:
                 self._first.append(step)
                 for key in _keys_of(step):
-                    if step.layout is not None and any(map(_alike(step), self._open[key])):
+                    if step.layout is not None and any(_alike(step, other.frame) for other in self._open[key]):
                         self.done_indexes.add(step.index)  # a repeated layout is matched, but not awaited
                     self._open[key].append(step)
 
@@ -117,10 +117,9 @@ class ResponseMatcher:
         return pair
 
     def _first_open(self, key: Hashable, frame: Frame | None = None) -> Step | None:
-        """Return the first step with a key. A layout names a controller as ``frame`` does, unless it was looked up."""
+        """Return the first step with a key, or None. A layout must match ``frame``, unless it responds to a lookup."""
         for step in self._open.get(key, ()):
-            alike = step.layout is None or _has_controller(step.frame) == _has_controller(frame)
-            if alike or step.request is not None:
+            if step.layout is None or step.request is not None or _alike(step, frame):
                 return step
         return None
 
@@ -225,11 +224,11 @@ def _content_of(body: Any) -> Iterator[Hashable]:
         yield from (body.watch_id, body.HasField("snapshot"), *map(frozenset, names))
 
 
-def _has_controller(frame: Frame | None) -> bool:
-    """Return whether a layout names a controller."""
+def has_controller(frame: Frame | None) -> bool:
+    """Return whether a layout contains a controller."""
     return frame is not None and frame.command.scalableTopicUpdate.dag.HasField("controller_broker_url")
 
 
-def _alike(step: Step) -> Callable[[Step], bool]:
-    """Return a function that compares the controllers of two layouts."""
-    return lambda other: _has_controller(other.frame) == _has_controller(step.frame)
+def _alike(step: Step, frame: Frame | None) -> bool:
+    """Return whether both or none of two layouts contain a controller."""
+    return has_controller(step.frame) == has_controller(frame)

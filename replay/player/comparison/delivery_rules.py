@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Final
 
 from pcli.codec.observe import Consumer
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
+from pcli.replay.player.response_matching import KEEP_ALIVE
 from pcli.replay.player.script.script import Step
 
 __all__ = [
@@ -118,10 +120,10 @@ def crossed(difference: Difference, outcome: Outcome, evidence: Evidence) -> boo
     """The broker closed a producer or consumer while its client closed it, or closed the connection."""
     if difference.field != EXTRA or outcome.name not in ("CLOSE_PRODUCER", "CLOSE_CONSUMER"):
         return False
-    last_sent = max(outcome.pair.last_sent, 0)
-    steps = evidence.script.steps[last_sent:]
-    # The live frame arrived before the next command of a client was sent.
-    start = next((step.time_ms for step in steps[1:] if step.from_client), steps[0].time_ms)
+    steps = evidence.script.steps[max(outcome.pair.last_sent, 0) :]
+    # The cause can be an administrative operation between the commands of clients: its effects show its time.
+    effects = takewhile(lambda step: not step.from_client or step.type in KEEP_ALIVE, steps[1:])
+    start = max((step.time_ms for step in effects if step.type not in KEEP_ALIVE), default=steps[0].time_ms)
     own = (step for step in steps if step.stream == outcome.pair.stream and _closes(step, outcome))
     return any(step.time_ms - start < _SOON_MS for step in own) and not evidence.is_repeated(outcome)
 

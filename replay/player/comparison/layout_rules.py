@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pcli.codec.proto import pb
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.segment_translation import LIVE_ONLY
@@ -32,7 +33,8 @@ def earlier_segments(difference: Difference, _outcome: Outcome, _evidence: Evide
     """The live topic had sealed segments from before the replay."""
     found = _SEGMENT.fullmatch(difference.field)
     if found is not None:
-        return difference.captured is None and int(found[1]) >= LIVE_ONLY
+        sealed = getattr(difference.live, "state", pb.SEALED) == pb.SEALED
+        return difference.captured is None and int(found[1]) >= LIVE_ONLY and sealed
     if _PARENTS.fullmatch(difference.field) is None or difference.captured is not None:
         return False
     return all(number >= LIVE_ONLY for number in difference.live or ())

@@ -2,14 +2,13 @@
 
 Rules of this file
 1. A broker sends a layout again when a controller is elected, when a consumer registers or leaves, and when the loads
-   of segments are reported. A repetition is no news to the client.
+   of segments are reported. A repetition contains nothing new for the client.
 2. A broker can skip a layout or an assignment if the next one follows soon. A client that receives the next one has
    missed nothing. Such a layout or assignment is possible only if the capture has its segments and its epoch.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from pcli.codec.scalable import Layout, contradictions, selected_topic
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Outcome
-from pcli.replay.player.response_matching import ResponseMatcher, key_of
+from pcli.replay.player.response_matching import ResponseMatcher, has_controller, key_of
 from pcli.replay.player.script.script import Script
 from pcli.replay.player.segment_translation import LIVE_ONLY
 
@@ -31,8 +30,8 @@ class ScalableUpdates:
     """The layouts and assignments of one finished replay."""
 
     def __init__(self, script: Script, matcher: ResponseMatcher) -> None:
-        self._captured: Counter[Hashable] = Counter()
-        self._live: Counter[Hashable] = Counter()
+        self._captured: set[Hashable] = set()
+        self._live: set[Hashable] = set()
         self._last_captured: dict[Hashable, int] = {}
         """The index of each receiver's last captured update that also arrived in the replay."""
         self._last_live: dict[Hashable, int] = {}
@@ -48,7 +47,7 @@ class ScalableUpdates:
         """Whether a live topic had segments that the captured topic did not have."""
         for step in script.steps:
             if step.frame is not None and step.name in (_LAYOUT, _ASSIGNMENT):
-                self._captured[key_of(step.stream, step.frame)] += 1
+                self._captured.add(_key(step.stream, step.frame))
                 epoch, segments = _content(step.frame)
                 self._epochs.add(epoch)
                 self._ranges.update(segments)
@@ -60,10 +59,9 @@ class ScalableUpdates:
         for pair in matcher.pairs:
             if pair.frame is None or name_of(pair.frame.type) not in (_LAYOUT, _ASSIGNMENT):
                 continue
-            self._live[key_of(pair.stream, pair.frame)] += 1
+            self._live.add(_key(pair.stream, pair.frame))
             self._older |= any(number >= LIVE_ONLY for number, *_ in _content(pair.frame)[1])
-            controlled = pair.frame.command.scalableTopicUpdate.dag.HasField("controller_broker_url")
-            if controlled and pair.step is not None and pair.step.layout is not None:
+            if has_controller(pair.frame) and pair.step is not None and pair.step.layout is not None:
                 self._controlled[1].add(pair.step.layout.topic)
             if pair.step is not None:
                 receiver = _receiver(pair.stream, pair.frame)
@@ -78,8 +76,7 @@ class ScalableUpdates:
         found = _update(outcome)
         if found is None or (outcome.name == _ASSIGNMENT and not self._older):
             return False
-        key = key_of(*found)
-        return self._captured[key] > 0 and self._live[key] > 0
+        return _key(*found) in self._captured & self._live
 
     def is_between(self, outcome: Outcome) -> bool:
         """Return whether a later update of the same receiver was sent in the capture and in the replay."""
@@ -108,6 +105,10 @@ def _update(outcome: Outcome) -> tuple[int, Frame] | None:
         return None
     frame = outcome.frame if outcome.step is None else outcome.step.frame
     return None if frame is None else (outcome.stream, frame)
+
+
+def _key(stream: int, frame: Frame) -> Hashable:
+    return key_of(stream, frame), has_controller(frame)
 
 
 def _receiver(stream: int, frame: Frame) -> Hashable:

@@ -1,12 +1,21 @@
 """Rules: a capture needs each of them, and none explains a similar fault of the broker."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_frame
+from pcli.codec.wire.frame import Frame
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
 from pcli.minibroker.topics.subscription import Subscription
+from pcli.replay.player.comparison.compare_responses import EXTRA, Difference, Outcome
+from pcli.replay.player.comparison.delivery_rules import crossed
+from pcli.replay.player.comparison.layout_rules import earlier_segments
 from pcli.replay.player.comparison.rules import RULES
+from pcli.replay.player.response_matching import Pair
+from pcli.replay.player.script.script import Script, Step
+from pcli.replay.player.segment_translation import LIVE_ONLY
 
 
 def set_to(name, value):
@@ -27,6 +36,13 @@ def add_a_segment(body):
     body.dag.segments[-1].segment_id = 9
 
 
+def is_split(body):
+    return body.dag.epoch == 1
+
+
+to_nowhere = set_to("broker_service_url", "nowhere")
+
+
 def remove_played(body):
     del body.topics[:]
 
@@ -39,6 +55,12 @@ FAULTS = [
         ("LOOKUP_RESPONSE", "authoritative"),
     ),
     (
+        "address",
+        "java/scalable-transaction.pcap",
+        ("change", "WATCH_TC_ASSIGNMENTS_UPDATE", lambda body: to_nowhere(body.snapshot.assignments[0])),
+        ("WATCH_TC_ASSIGNMENTS_UPDATE", "snapshot.assignments.0.broker_service_url"),
+    ),
+    (
         "version",
         None,
         ("change", "CONNECTED", set_to("max_message_size", 7_000_000)),
@@ -49,6 +71,12 @@ FAULTS = [
         "java/broker-entry-metadata.pcap",
         ("change", "MESSAGE", set_to("redelivery_count", 1)),
         ("MESSAGE", "redelivery_count"),
+    ),
+    (
+        "clock",
+        "java5/split.pcap",
+        ("change", "SCALABLE_TOPIC_UPDATE", lambda body: body.dag.segments[0].ClearField("sealed_at_ms"), 1, is_split),
+        ("SCALABLE_TOPIC_UPDATE", "dag.segments.0.sealed_at_ms"),
     ),
     (
         "wording",
@@ -133,6 +161,12 @@ FAULTS = [
         ("PRODUCER_SUCCESS", "type"),
     ),
     ("no transactions", "java/txn-commit.pcap", ("drop", "MESSAGE", 2), ("MESSAGE", "missing")),
+    (
+        "no transactions",
+        "java/scalable-transaction.pcap",
+        ("change", "WATCH_TC_ASSIGNMENTS_UPDATE", set_to("message", "no")),
+        ("WATCH_TC_ASSIGNMENTS_UPDATE", "error"),
+    ),
 ]
 """For each rule: its name; a capture that needs it, or None; a fault of the broker; the command and field of the
 difference that must stay unexplained. A fault is a method of `Faults` in `../conftest.py`, a command and further
@@ -302,6 +336,45 @@ def test_deliveries_to_an_exclusive_consumer_are_ordered(small_captures, play, f
 
     report = play(small_captures / "python" / "01-exclusive-unbatched.pcapng", fault=exchange)
     assert unexplained(report) == {("MESSAGE", "order")}
+
+
+def test_an_active_segment_is_not_explained_as_an_earlier_one():
+    """Its name was not captured: the live broker created it during the replay."""
+    explained = [
+        earlier_segments(Difference(f"dag.segments.{LIVE_ONLY}", None, pb.SegmentInfoProto(state=state)), None, None)
+        for state in (pb.SEALED, pb.ACTIVE)
+    ]
+    assert explained == [True, False]
+
+
+def test_layouts_that_lack_the_controller_are_unexplained(small_captures, play):
+    """The live broker sends the first layout of session 1, but no layout with a controller."""
+
+    def without_controller(frame):
+        update = frame.command.scalableTopicUpdate
+        return [] if update.session_id == 1 and update.dag.HasField("controller_broker_url") else [frame.data]
+
+    report = play(small_captures / "java5" / "split.pcap", fault=without_controller)
+    missing = [one["rule"] for one in report.differences if one["field"] == "missing"]
+    assert missing[:2] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("closed", "close_ms", "effect_ms", "explained"),
+    [(1, 400, 0, True), (1, 60_000, 0, False), (1, 60_000, 59_900, True), (2, 400, 0, False)],
+)
+def test_only_a_close_of_the_same_consumer_at_the_same_time_is_crossed(closed, close_ms, effect_ms, explained):
+    """The client closes a consumer soon after its last command, or soon after an effect of an operation."""
+    close = push_frame(pb.CommandCloseConsumer(consumer_id=1, request_id=0))
+    bodies = [
+        (True, 0, push_frame(pb.CommandFlow(consumer_id=1, messagePermits=1))),
+        (False, effect_ms, push_frame(pb.CommandReachedEndOfTopic(consumer_id=1))),
+        (True, close_ms, push_frame(pb.CommandCloseConsumer(consumer_id=closed, request_id=0))),
+    ]
+    script = Script([Step(0, 0, time_ms, from_client, Frame.of(data)) for from_client, time_ms, data in bodies])
+    evidence = SimpleNamespace(script=script, is_repeated=lambda _: False)
+    outcome = Outcome(Pair(None, 0, Frame.of(close), 0, 0, None), [], {})
+    assert crossed(Difference(EXTRA, None, "CLOSE_CONSUMER"), outcome, evidence) is explained
 
 
 def test_every_rule_has_a_reason():
