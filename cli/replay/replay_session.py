@@ -106,9 +106,9 @@ class ReplayRun:
         start = replay.start_ms
         found = replay.preparation
         broker = InMemoryBroker({**found.settings, **replay.settings}, start, version=found.version)
-        for call in replay.calls:
-            broker.call(call)
         player = replay.player(start, Pace(speed=1), administered=True)
+        for call in replay.calls:
+            player.answered(call, broker.call(call))
         with _bar() as progress:
             broker.play(player, progress)
         return replay.report(player, own_broker=True, administered=True)
@@ -131,11 +131,12 @@ class ReplayRun:
 
         service = ServiceUrl.parse(url)
         data, method = self.security.data(), self.security.method
-        for call in replay.calls if admin else ():
-            call_rest(admin, call, self.security)
+        statuses = [(call, call_rest(admin, call, self.security)) for call in replay.calls] if admin else []
         auth = (method, data) if method != "none" else None
         pace = Pace(speed=self.options.factor, latency_ms=500)
         player = replay.player(now_ms(), pace, administered=bool(admin), auth=auth)
+        for call, status in statuses:
+            player.answered(call, status)
         with _bar() as progress:
             play(player, service, self.security, admin=admin, progress=progress)
         return replay.report(player, own_broker=False, administered=bool(admin))

@@ -30,6 +30,12 @@ def test_all_is_equal(replay, small_captures):
     assert row(done.out, "MESSAGE") == [35, 0, 0]
 
 
+def test_refused_requests_are_reported(replay, small_captures):
+    done = replay(small_captures / "java5" / "split.pcap", "--set", "scalableTopicsEnabled=false")
+    assert done.code == 1
+    assert "PUT scalable/public/default/orders?numInitialSegments=2 (status " in done.err
+
+
 def test_a_closed_stdout_leaves_the_report_and_the_exit_code(small_captures, tmp_path):
     arguments = f"{small_captures / SIMPLE} --report {tmp_path / 'result.json'}"
     command = f"set -o pipefail; {sys.executable} -m pcli.cli replay {arguments} | true"
