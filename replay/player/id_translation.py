@@ -27,6 +27,7 @@ from pcli.codec.wire.build import join_frame, push_entry
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
+from pcli.codec.wire.texts import as_text
 from pcli.replay.player.segment_translation import SegmentIds
 
 __all__ = ["Ids", "Position", "TopicRule", "position_of"]
@@ -175,7 +176,8 @@ class Ids:
 
     def topic(self, name: str) -> str:
         """Return the live name of a topic, according to the first rule that matches, with the live id of a segment."""
-        captured, name = name, self.segments.live_name(name)
+        captured = as_text(name)
+        name = self.segments.live_name(captured)
         for pattern, replacement in self.topics:
             live, count = pattern.subn(replacement, name)
             if count:

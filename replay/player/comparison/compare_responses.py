@@ -22,6 +22,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.texts import as_text
 from pcli.replay.player.id_translation import Ids, position_of
 from pcli.replay.player.response_matching import Pair, ResponseMatcher
 from pcli.replay.player.script.script import Step
@@ -227,7 +228,7 @@ def _same(name: str, captured: Any, live: Any, ids: Ids) -> bool:
     if name == "schema_version":
         return bool(ids.versions.get(captured, captured) == live)
     if name in ("resolved_topic_name", "segment_topic", "legacy_topic_name"):
-        return bool(ids.topic(captured) == live)
+        return bool(ids.topic(captured) == as_text(live))
     if isinstance(captured, (str, bytes, int, float, bool)):
         return bool(captured == live)
     if name in ("topics", "added", "removed"):  # scalable topics have no order in a snapshot

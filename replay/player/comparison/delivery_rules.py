@@ -23,6 +23,11 @@ __all__ = [
 
 _SOON_MS: Final = 500
 """Maximum time in milliseconds by which the captured broker may have been slower than the live broker."""
+_EFFECTS: Final = (
+    *("SCALABLE_TOPIC_UPDATE", "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", "WATCH_SCALABLE_TOPICS_UPDATE"),
+    *("REACHED_END_OF_TOPIC", "CLOSE_PRODUCER", "CLOSE_CONSUMER"),
+)
+"""What a broker sends to several clients after a change of a scalable topic."""
 _CONSUMER_FIELDS: Final = ("consumer", "consumer_id")
 
 
@@ -149,9 +154,12 @@ def unanswered(difference: Difference, outcome: Outcome, evidence: Evidence) -> 
 
 
 def end_of_capture(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The capture ended, or has a gap, before the broker could deliver the entry."""
-    if difference.field != EXTRA or outcome.name != "MESSAGE" or not evidence.deliveries.is_justified(outcome):
+    """The capture ended, or has a gap, before the broker could deliver the entry, or all effects of a change."""
+    steps, last_sent = evidence.script.steps, max(outcome.pair.last_sent, 0)
+    if difference.field != EXTRA or any(step.frame is None and step.stream == outcome.pair.stream for step in steps):
         return False
-    steps = evidence.script.steps
-    ended = any(step.frame is None and step.stream == outcome.pair.stream for step in steps)
-    return not ended and evidence.last_ms - steps[max(outcome.pair.last_sent, 0)].time_ms < _SOON_MS
+    late = [step for step in steps if evidence.last_ms - step.time_ms < _SOON_MS]
+    if outcome.name in _EFFECTS:  # other effects of the same change were captured
+        after = any(step.from_client and step.type not in KEEP_ALIVE for step in steps[last_sent + 1 :])
+        return not after and any(step.name in _EFFECTS and not step.from_client for step in late)
+    return outcome.name == "MESSAGE" and evidence.deliveries.is_justified(outcome) and steps[last_sent] in late

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Final
 
+from pcli.codec.proto import pb
 from pcli.codec.scalable import Layout, contradictions, selected_topic
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import Frame
@@ -119,7 +120,7 @@ def _receiver(stream: int, frame: Frame) -> Hashable:
 def _content(frame: Frame) -> tuple[int, list[tuple[int, int, int]]]:
     """Return the epoch, and the id and range of each segment. A layout that contradicts itself has the epoch -1."""
     body: Any = frame.body
-    if frame.command.HasField("scalableTopicUpdate"):
+    if isinstance(body, pb.CommandScalableTopicUpdate):
         wrong = any(contradictions(Layout.of(body.dag)))
         epoch, segments = -1 if wrong else body.dag.epoch, body.dag.segments
     else:

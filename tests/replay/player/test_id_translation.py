@@ -148,3 +148,7 @@ def test_unsent_entries_are_mapped_by_their_entry_id(ids):
     assert not ids.same_place((9, 5), (2, 4))
     assert not ids.same_place((9, 5), (2, 6))
     assert ids.same_place((-1, -1), (-1, -1))
+
+
+def test_a_topic_name_that_is_not_utf_8():
+    assert Ids().topic(b"orders\xff") == "orders\\xff"

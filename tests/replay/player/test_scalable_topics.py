@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pcli.cli.replay.in_memory_broker import InMemoryBroker
+from pcli.codec.capture import Packet, PcapngWriter, read_packets
 from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
@@ -83,6 +84,38 @@ def test_operations_of_v5_captures_are_inferred(captures_5, script):
         f"PUT {namespace}/three?numInitialSegments=1",
         f"DELETE {namespace}/two",
     ]
+
+
+@pytest.fixture
+def cut(captures_5, tmp_path):
+    """Return the first packets of a capture."""
+
+    def first(name: str, packets: int) -> Path:
+        with (captures_5 / name).open("rb") as file:
+            found = [item for item in read_packets([(name, file)]) if isinstance(item, Packet)]
+        path: Path = tmp_path / "cut.pcapng"
+        with path.open("wb") as file:
+            writer = PcapngWriter(file)
+            for packet in found[:packets]:
+                writer.packet(packet)
+        return path
+
+    return first
+
+
+@pytest.mark.parametrize(
+    ("name", "packets"), [("namespace-consumers.pcap", 72), ("namespace-consumers.pcap", 96), ("migrate.pcap", 75)]
+)
+def test_effects_of_a_change_after_the_end_of_a_capture_are_explained(cut, play, name, packets):
+    report = play(cut(name, packets))
+    assert unexplained(report) == set()
+    assert report.rules["end of capture"] > 0
+
+
+def test_effects_before_the_end_of_a_capture_are_not_explained(cut, play, faults):
+    fault = faults.twice("WATCH_SCALABLE_TOPICS_UPDATE")
+    found = unexplained(play(cut("namespace-consumers.pcap", 72), fault=fault))
+    assert found == {("WATCH_SCALABLE_TOPICS_UPDATE", "extra")}
 
 
 # -- a capture of pcli's own client ----------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from pcli.replay.player.comparison.compare_responses import EXTRA, Difference, O
 from pcli.replay.player.comparison.delivery_rules import crossed
 from pcli.replay.player.comparison.layout_rules import earlier_segments
 from pcli.replay.player.comparison.rules import RULES
-from pcli.replay.player.response_matching import Pair
+from pcli.replay.player.comparison.scalable_updates import ScalableUpdates
+from pcli.replay.player.response_matching import Pair, ResponseMatcher
 from pcli.replay.player.script.script import Script, Step
 from pcli.replay.player.segment_translation import LIVE_ONLY
 
@@ -375,6 +376,12 @@ def test_only_a_close_of_the_same_consumer_at_the_same_time_is_crossed(closed, c
     evidence = SimpleNamespace(script=script, is_repeated=lambda _: False)
     outcome = Outcome(Pair(None, 0, Frame.of(close), 0, 0, None), [], {})
     assert crossed(Difference(EXTRA, None, "CLOSE_CONSUMER"), outcome, evidence) is explained
+
+
+def test_a_layout_without_a_body_is_tolerated():
+    command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_UPDATE)
+    step = Step(0, 0, 0, False, Frame.of(join_frame(command.SerializeToString())))
+    assert ScalableUpdates(Script([step]), ResponseMatcher([step])).segments == set()
 
 
 def test_every_rule_has_a_reason():
