@@ -127,8 +127,9 @@ def crossed(difference: Difference, outcome: Outcome, evidence: Evidence) -> boo
         return False
     steps = evidence.script.steps[max(outcome.pair.last_sent, 0) :]
     # The cause can be an administrative operation between the commands of clients: its effects show its time.
-    effects = takewhile(lambda step: not step.from_client or step.type in KEEP_ALIVE, steps[1:])
-    start = max((step.time_ms for step in effects if step.type not in KEEP_ALIVE), default=steps[0].time_ms)
+    later = (step for step in steps[1:] if step.type not in KEEP_ALIVE)
+    effects = takewhile(lambda step: step.frame is not None and not step.from_client, later)
+    start = max((step.time_ms for step in effects), default=steps[0].time_ms)
     own = (step for step in steps if step.stream == outcome.pair.stream and _closes(step, outcome))
     return any(step.time_ms - start < _SOON_MS for step in own) and not evidence.is_repeated(outcome)
 

@@ -362,17 +362,25 @@ def test_layouts_that_lack_the_controller_are_unexplained(small_captures, play):
 
 @pytest.mark.parametrize(
     ("closed", "close_ms", "effect_ms", "explained"),
-    [(1, 400, 0, True), (1, 60_000, 0, False), (1, 60_000, 59_900, True), (2, 400, 0, False)],
+    [
+        (1, 400, 0, True),
+        (1, 60_000, 0, False),
+        (1, 60_000, 59_900, True),
+        (2, 400, 0, False),
+        (None, 400, 0, True),
+        (None, 60_000, 0, False),
+    ],
 )
 def test_only_a_close_of_the_same_consumer_at_the_same_time_is_crossed(closed, close_ms, effect_ms, explained):
-    """The client closes a consumer soon after its last command, or soon after an effect of an operation."""
+    """The client closes a consumer, or the connection ends (None), after a command and an effect of an operation."""
     close = push_frame(pb.CommandCloseConsumer(consumer_id=1, request_id=0))
     bodies = [
         (True, 0, push_frame(pb.CommandFlow(consumer_id=1, messagePermits=1))),
         (False, effect_ms, push_frame(pb.CommandReachedEndOfTopic(consumer_id=1))),
-        (True, close_ms, push_frame(pb.CommandCloseConsumer(consumer_id=closed, request_id=0))),
     ]
-    script = Script([Step(0, 0, time_ms, from_client, Frame.of(data)) for from_client, time_ms, data in bodies])
+    steps = [Step(0, 0, time_ms, from_client, Frame.of(data)) for from_client, time_ms, data in bodies]
+    end = Frame.of(push_frame(pb.CommandCloseConsumer(consumer_id=closed, request_id=0))) if closed else None
+    script = Script([*steps, Step(0, 0, close_ms, closed is not None, end)])
     evidence = SimpleNamespace(script=script, is_repeated=lambda _: False)
     outcome = Outcome(Pair(None, 0, Frame.of(close), 0, 0, None), [], {})
     assert crossed(Difference(EXTRA, None, "CLOSE_CONSUMER"), outcome, evidence) is explained
