@@ -4,9 +4,9 @@
                            [--revision REV]
 
 The mini-broker has the version of the real broker. If that version has scalable topics, they are measured too
-(scalable_load.py). With --revision, the mini-broker of another revision is also measured, and with --data the
-mini-broker with a data directory, on the file system of the temporary directory. Like the real broker, which
-synchronizes its journal (journalSyncData=true), the latter responds after an fsync.
+(scalable_load.py). With --revision, the mini-broker of another revision is also measured; both are then installed in a
+folder. With --data, the mini-broker is also measured with a data directory, on the file system of the temporary
+directory. Like the real broker, which synchronizes its journal (journalSyncData=true), it then responds after an fsync.
 
 Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`) with a producer and a
 consumer, for rates; the Python client for latencies; commands on one connection for transactions. The maximum rate of
@@ -41,6 +41,7 @@ from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.minibroker.embedded.self_signed_certificate import create as create_certificate
+from pcli.minibroker.versions import DEFAULT
 
 HERE = Path(__file__).parent.parent
 REAL = HERE.parent / "shared" / "real-broker" / "start"
@@ -352,10 +353,12 @@ def measured(options: argparse.Namespace, folder: Path) -> list[Broker]:
     ours = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", str(http_port)]
     ours += ["--log", "quiet", "--tls-port", str(tls_port), "--tls-cert", options.certificate]
     ours += ["--tls-key", str(files.key), "--set", "transactionCoordinatorEnabled=true"]
-    ours += ["--pulsar", brokers[0].version] if brokers else []
-    variants = [("pcli", [], "")]
+    if brokers and brokers[0].version != DEFAULT.name:
+        ours += ["--pulsar", brokers[0].version]
+    here = str(install("HEAD", new_folder(folder, "head"))) if options.revision else ""
+    variants = [("pcli", [], here)]
     if options.data:
-        variants.append(("pcli --data", ["--data", f"{folder}/data"], ""))
+        variants.append(("pcli --data", ["--data", f"{folder}/data"], here))
     if options.revision:
         where = str(install(options.revision, new_folder(folder, "revision")))
         variants.append((f"pcli {options.revision}", [], where))
