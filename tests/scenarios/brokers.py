@@ -26,8 +26,8 @@ _START_S = 120
 _SETTINGS = ("transactionCoordinatorEnabled=true", "forceDeleteNamespaceAllowed=true")
 """Settings of all brokers. The first is part of the real broker's standalone.conf."""
 
-SHARED = Path(__file__).parent.parent.parent.parent / "shared"
-STARTS = {"4.2.4": SHARED / "real-broker" / "start", "5.0.1": SHARED / "real-broker-5" / "start"}
+_SHARED = Path(__file__).parent.parent.parent.parent / "shared"
+STARTS = {"4.2.4": _SHARED / "real-broker" / "start", "5.0.1": _SHARED / "real-broker-5" / "start"}
 """The scripts that start a real broker, by version."""
 
 

@@ -4,7 +4,9 @@ Rules of this file
 1. Frames are compared as in a replay: ids of the second run are mapped to those of the first run, and a difference that
    a named rule explains is not reported (pcli.replay.player.comparison).
 2. A frame that arrived during a different step of the plan differs in the field ``step``.
-3. REST calls are compared in order: status, and JSON without times, rates and addresses (rest_comparison.py).
+3. Of the layouts of a scalable topic in a step, only the last one is compared, if the step changed it
+   (scalable/last_layouts.py).
+4. REST calls are compared in order: status, and JSON without times, rates and addresses (rest_comparison.py).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 from scenarios.recording import Event, Recording
 from scenarios.rest_comparison import differences_of_exchanges
-from scenarios.scalable.frames import comparable
+from scenarios.scalable.last_layouts import with_last_layouts
 
 from pcli.codec.observe import Consumer
 from pcli.replay.player.comparison.compare_responses import Difference as FieldDifference
@@ -29,7 +31,9 @@ from pcli.replay.player.script.script import Script, Step
 __all__ = ["Difference", "differences_of"]
 
 _PARSER_TEXT = "org.apache.avro.SchemaParseException: "
-_RULES_NOT_USED = frozenset({"told again", "left over", "overshoot", "end of capture", "crossed", "unanswered"})
+_RULES_NOT_USED = frozenset(
+    {"told again", "left over", "overshoot", "end of capture", "number of layouts", "crossed", "unanswered"}
+)
 """Rules for the timing of a capture. They do not apply: each step of a plan waits for the end of its effects."""
 
 
@@ -52,7 +56,7 @@ class Difference:
 def differences_of(first: Recording, second: Recording) -> list[Difference]:
     """Return the differences that no rule explains, in the order of the plan."""
     found = [
-        *_of_conversations(comparable(first), comparable(second)),
+        *_of_conversations(with_last_layouts(first), with_last_layouts(second)),
         *differences_of_exchanges(first, second, Difference),
     ]
     return sorted(found, key=lambda one: one.step)

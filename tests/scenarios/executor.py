@@ -15,6 +15,7 @@ import http.client
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -24,8 +25,9 @@ from scenarios.plans import Plan
 from scenarios.recording import Recording, RestExchange, read_json
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.constants import MINUS_ONE
 
-__all__ = ["EARLIEST", "LATEST", "Run", "run_plan"]
+__all__ = ["EARLIEST", "LATEST", "Run"]
 
 _FAILOVER_S = 1.3
 """A Failover subscription changes its active consumer after a second (activeConsumerFailoverDelayTimeMillis)."""
@@ -37,32 +39,10 @@ _ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign-partition-0
 _COMPACTION_TRIES = 20
 _AGE_MS = 3_600_000
 """The age of the first message of a run."""
-_NOWHERE = (1 << 64) - 1, (1 << 64) - 1
-_END = (1 << 63) - 1, (1 << 63) - 1
-EARLIEST = pb.MessageIdData(ledgerId=_NOWHERE[0], entryId=_NOWHERE[1])
-LATEST = pb.MessageIdData(ledgerId=_END[0], entryId=_END[1])
-
-
-async def run_plan(
-    run_of: type[Run],
-    plan: Plan,
-    broker: Broker,
-    token: str,
-    now_ms: int,
-    *,
-    pace: Pace,
-    earlier: Recording | None = None,
-) -> Recording:
-    """Run a plan and return the recording. ``earlier`` is the recording of the run that this run is compared with."""
-    run = run_of(plan, broker, token, now_ms, pace, earlier.counts if earlier is not None else {})
-    try:
-        await run.prepare()
-        for number, step in enumerate(plan.steps, start=1):
-            run.recording.step = number
-            await run.execute(step)
-    finally:
-        await run.close()
-    return run.recording
+EARLIEST = pb.MessageIdData(ledgerId=MINUS_ONE, entryId=MINUS_ONE)
+"""The position before the first entry."""
+LATEST = pb.MessageIdData(ledgerId=(1 << 63) - 1, entryId=(1 << 63) - 1)
+"""The position after the last entry."""
 
 
 class Run:
@@ -80,6 +60,7 @@ class Run:
         pace: Pace,
         expected: Mapping[tuple[int, int], int],
     ) -> None:
+        """``expected`` are the counts of the recording that this run is compared with; empty if there is none."""
         self._plan, self._broker = plan, broker
         self._namespace, self._start_ms = f"public/{token}", now_ms - _AGE_MS
         self.recording = Recording(token, broker.name)
@@ -89,6 +70,17 @@ class Run:
         self._coordinator: Connection | None = None
         self._queries: Connection | None = None
         self._transactions: dict[int, dict[str, int]] = {}
+
+    async def record(self) -> Recording:
+        """Run the plan, and return the recording."""
+        try:
+            await self.prepare()
+            for number, step in enumerate(self._plan.steps, start=1):
+                self.recording.step = number
+                await self.execute(step)
+        finally:
+            await self.close()
+        return self.recording
 
     # -- start and end -------------------------------------------------------------------------------------------------
 
@@ -165,16 +157,18 @@ class Run:
         txn = self._transactions.get(step["transaction"])
         if txn and self._coordinator is not None:
             action = pb.TxnAction.Value(step["action"])
-            await self._wire.send(
-                self._coordinator, pb.CommandEndTxn(txn_action=action, **txn, **self._of_transactions)
-            )
+            body = pb.CommandEndTxn(txn_action=action, **txn, **self._of_transactions)
+            await self._wire.send(self._coordinator, body)
 
-    async def _join(self, step: dict[str, Any], body: Callable[[dict[str, int]], Any]) -> dict[str, int]:
-        """Add a partition or a subscription to the step's transaction, and return the fields with its id."""
+    async def _join(self, step: dict[str, Any], body: Callable[..., Any]) -> dict[str, int]:
+        """Add a topic or a subscription to the step's transaction, and return the fields with its id."""
         txn = self._transactions.get(step.get("transaction", -1), {})
         if txn and self._coordinator is not None:
-            await self._wire.send(self._coordinator, body({**txn, **self._of_transactions}))
+            await self._wire.send(self._coordinator, body(**txn, **self._of_transactions))
         return txn
+
+    async def _join_topic(self, step: dict[str, Any], topic: str) -> dict[str, int]:
+        return await self._join(step, partial(pb.CommandAddPartitionToTxn, partitions=[topic]))
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -200,7 +194,7 @@ class Run:
         connection = self._producers.get(step["producer"])
         if connection is None or not connection.usable:
             return
-        txn = await self._join(step, lambda bits: pb.CommandAddPartitionToTxn(partitions=[connection.target], **bits))
+        txn = await self._join_topic(step, connection.target)
         for entry in step["entries"]:
             fields = {**txn, "schema_version": connection.schema_version}
             for data in entries_of(entry, step, self._start_ms, fields):
@@ -257,7 +251,7 @@ class Run:
         if not connection.held:
             return
         joined = pb.Subscription(topic=connection.target, subscription=connection.subscription)
-        txn = await self._join(step, lambda bits: pb.CommandAddSubscriptionToTxn(subscription=[joined], **bits))
+        txn = await self._join(step, partial(pb.CommandAddSubscriptionToTxn, subscription=[joined]))
         request = connection.session.next_request_id()
         kind = "Cumulative" if step["kind"] == "Cumulative" else "Individual"
         body = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.AckType.Value(kind), request_id=request, **txn)

@@ -7,7 +7,7 @@ from itertools import count
 
 from scenarios.comparison import Difference, differences_of
 from scenarios.connections import Broker, Pace
-from scenarios.executor import Run, run_plan
+from scenarios.executor import Run
 from scenarios.plans import Plan
 from scenarios.scalable.executor import ScalableRun
 
@@ -41,6 +41,6 @@ class Pair:
         now_ns = time.time_ns()
         token, now_ms = f"d{seed}x{now_ns // 1000 % 10**9}n{next(_NUMBERS)}", now_ns // 10**6
         run = ScalableRun if any("segments" in topic for topic in plan.topics) else Run
-        first = await run_plan(run, plan, self.first, token, now_ms, pace=paces[0])
-        second = await run_plan(run, plan, self.second, token, now_ms, pace=paces[1], earlier=first)
+        first = await run(plan, self.first, token, now_ms, paces[0], {}).record()
+        second = await run(plan, self.second, token, now_ms, paces[1], first.counts).record()
         return differences_of(first, second)

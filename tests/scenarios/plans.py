@@ -22,8 +22,8 @@ from scenarios.step_kinds import KINDS
 
 __all__ = ["Kind", "Plan", "build", "plan_of_seed", "plans", "search"]
 
-Kind = Callable[[Model, Numbers], "dict[str, Any] | None"]
-"""A function that draws a step, or returns None if the plan has no object for it."""
+Kind = Callable[[Any, Numbers], "dict[str, Any] | None"]
+"""A function that draws a step with a model, or returns None if the plan has no object for it."""
 
 _NUMBERS_PER_STEP = 14
 _GROUPS, _GROUP_SIZE = 6, 12
@@ -48,7 +48,7 @@ class Plan:
 def build(
     header: bytes,
     lists: Sequence[Sequence[bytes]],
-    kinds: Sequence[Callable[[Any, Numbers], dict[str, Any] | None]] = KINDS,
+    kinds: Sequence[Kind] = KINDS,
     model_of: Callable[[Numbers], Model] = Model,
 ) -> Plan:
     """Return the plan that these numbers describe. ``kinds`` are the kinds of its steps, repeated by weight."""

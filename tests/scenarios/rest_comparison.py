@@ -62,8 +62,7 @@ def _template(path: str) -> str:
     path = re.sub(r"^segments/public/~/[^/]+/[^/]+", "segments/TOPIC/SEGMENT", path)
     path = re.sub(r"^schemas/public/~/[^/]+", "schemas/TOPIC", path)
     path = re.sub(r"namespaces/public/~", "namespaces/NAMESPACE", path)
-    path = re.sub(r"subscription/\w+", "subscription/SUB", path)
-    path = re.sub(r"subscriptions/\w+", "subscriptions/SUB", path)
+    path = re.sub(r"(subscriptions?)/\w+", r"\1/SUB", path)
     return re.sub(r"/\d+", "/N", path)
 
 

@@ -116,12 +116,13 @@ def send(model: Model, drawn: Numbers) -> Step | None:
         "entries": entries,
         "one_by_one": model.is_consumed(producer["target"]),
         "compression": drawn.pick(("NONE",) * 5 + ("LZ4", "ZLIB")),
-        "transaction": _transaction(model, drawn) if drawn.one_in(4) else None,
+        "transaction": open_transaction(model, drawn) if drawn.one_in(4) else None,
         "delay_ms": 2500 if drawn.one_in(12) else 0,
     }
 
 
-def _transaction(model: Model, drawn: Numbers) -> int | None:
+def open_transaction(model: Model, drawn: Numbers) -> int | None:
+    """Return the number of an open transaction, or None if there is none."""
     choices = model.open(model.transactions)
     return drawn.pick(choices) if choices else None
 
@@ -134,7 +135,7 @@ def begin_transaction(model: Model, drawn: Numbers) -> Step:
 
 def end_transaction(model: Model, drawn: Numbers) -> Step | None:
     """An END_TXN."""
-    number = _transaction(model, drawn)
+    number = open_transaction(model, drawn)
     if number is None:
         return begin_transaction(model, drawn)
     model.transactions[number]["open"] = False
@@ -180,7 +181,7 @@ def acknowledge(model: Model, drawn: Numbers) -> Step | None:
     if step is not None:
         step["kind"] = drawn.pick(("Individual", "Individual", "Cumulative", "Batch"))
         step["index"] = drawn.below(5)
-        step["transaction"] = _transaction(model, drawn) if drawn.one_in(4) else None
+        step["transaction"] = open_transaction(model, drawn) if drawn.one_in(4) else None
     return step
 
 

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from scenarios.comparison import Difference
+from scenarios.comparison import Difference, differences_of
 from scenarios.connections import Broker, Pace
 from scenarios.pairs import Pair
 from scenarios.plans import Plan, plan_of_seed, search
+from scenarios.recording import Recording
 from scenarios.scalable import plans as scalable
 from scenarios.scalable.executor import GRACE_S, ScalableRun
 
 from pcli.codec.faults import Fault
+from pcli.codec.proto import pb
+from pcli.codec.scalable.segment_name import HASHES
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.reader import FrameReader
 from pcli.minibroker import MiniBroker
 
 QUICK = Pace(0.02, 1), Pace(0.02, 0.3)
@@ -128,14 +133,19 @@ def scalable_plan(seed: int) -> Plan:
     return plan_of_seed(seed, scalable.strategy())
 
 
-def test_plans_with_scalable_topics_draw_every_kind_of_step():
-    drawn = {step["do"] for seed in range(150) for step in scalable_plan(seed).steps}
+@pytest.fixture(scope="module")
+def scalable_steps():
+    return [step for seed in range(150) for step in scalable_plan(seed).steps]
+
+
+def test_plans_with_scalable_topics_draw_every_kind_of_step(scalable_steps):
+    drawn = {step["do"] for step in scalable_steps}
     executed = {name.removeprefix("_do_") for name in vars(ScalableRun) if name.startswith("_do_")}
     assert drawn >= executed
 
 
-def test_plans_with_scalable_topics_change_layouts_and_migrate():
-    paths = {step.get("path", "").partition("/{")[0] for seed in range(150) for step in scalable_plan(seed).steps}
+def test_plans_with_scalable_topics_change_layouts_and_migrate(scalable_steps):
+    paths = {step.get("path", "").partition("/{")[0] for step in scalable_steps}
     assert paths >= {"/split", "/merge", "/rebucket", "/migrate", "/migrate?force=true", "/stats", "?force=true"}
 
 
@@ -156,7 +166,7 @@ def test_a_failing_plan_with_scalable_topics_shrinks():
     assert [step["do"] for step in simplest[-1].steps] == ["v5_consumer", "v5_ack"]
 
 
-@pytest.mark.parametrize("seed", [4, 6, 12])
+@pytest.mark.parametrize("seed", [4, 6, pytest.param(12, marks=pytest.mark.slow)])
 def test_equal_brokers_have_no_differences_with_scalable_topics(brokers, seed):
     assert compare(brokers, {seed: scalable_plan(seed)}, version="5.0.1") == []
 
@@ -192,3 +202,62 @@ def test_a_lost_assignment_is_a_difference(brokers):
     fault = Fault("pulsar.type == 'SCALABLE_TOPIC_ASSIGNMENT_UPDATE'", "drop")
     found = compare(brokers, {1: Plan(**SCALABLE, steps=READ)}, fault, version="5.0.1")
     assert ("SCALABLE_TOPIC_ASSIGNMENT_UPDATE missing", 5) in [(one.area, one.step) for one in found]
+
+
+def layout(*segments: int, epoch: int = 0) -> pb.CommandScalableTopicUpdate:
+    """A layout of active segments with equal ranges."""
+    size = HASHES // len(segments)
+    parts = [
+        pb.SegmentInfoProto(
+            segment_id=one, hash_start=place * size, hash_end=place * size + size - 1, state=pb.ACTIVE,
+            created_at_epoch=epoch, created_at_ms=1,
+        )
+        for place, one in enumerate(segments)
+    ]  # fmt: skip
+    return pb.CommandScalableTopicUpdate(session_id=1, dag=pb.ScalableTopicDAG(epoch=epoch, segments=parts))
+
+
+def assignment(*segments: int) -> pb.CommandScalableTopicAssignmentUpdate:
+    """An assignment of whole segments."""
+    parts = [
+        pb.ScalableAssignedSegment(segment_id=one, hash_start=0, hash_end=HASHES - 1, segment_topic=f"{one}")
+        for one in segments
+    ]
+    return pb.CommandScalableTopicAssignmentUpdate(
+        consumer_id=1, assignment=pb.ScalableConsumerAssignment(layout_epoch=0, segments=parts)
+    )
+
+
+def recorded(*steps: list) -> Recording:
+    """The record of a connection with the commands of a broker in each step."""
+    recording = Recording()
+    for recording.step, commands in enumerate(steps, start=1):
+        for command in commands:
+            [frame] = FrameReader().feed(push_frame(command))
+            recording.received(0, frame.data, frame.type)
+    return recording
+
+
+ONE, TWO, THREE = layout(0), layout(1, 2, epoch=1), layout(1, 3, 4, epoch=2)
+A, B, BOTH = assignment(0), assignment(1), assignment(0, 1)
+RANGES = {f"UPDATE dag.segments.{segment}.hash_{end}" for segment in (1, 2) for end in ("start", "end")}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "areas"),
+    [
+        ([[ONE], [TWO], [THREE]], [[ONE, ONE], [TWO], [ONE, TWO, THREE]], set()),
+        ([[ONE], [TWO], [THREE]], [[ONE], [TWO, ONE], [THREE]], {"UPDATE missing"}),
+        ([[ONE], [TWO], [THREE]], [[ONE], [], [THREE]], {"UPDATE missing"}),
+        ([[ONE], [], [THREE]], [[ONE], [TWO], [THREE]], {"UPDATE extra"}),
+        ([[ONE], [TWO], [THREE]], [[ONE], [layout(2, 1, epoch=1)], [THREE]], RANGES),
+        ([[ONE], [TWO], [THREE]], [[ONE], [layout(1, 3, epoch=1)], [THREE]], {"UPDATE missing", "UPDATE extra"}),
+        ([[A], [BOTH], [B]], [[A], [], [B]], {"ASSIGNMENT_UPDATE missing"}),
+        ([[A], [BOTH], [B]], [[A], [BOTH, BOTH], [B]], {"ASSIGNMENT_UPDATE extra"}),
+        ([[A], [BOTH], [B]], [[A], [A], [B]], {"ASSIGNMENT_UPDATE missing", "ASSIGNMENT_UPDATE extra"}),
+        ([[A], [BOTH], [B]], [[A], [], [BOTH, B]], {"ASSIGNMENT_UPDATE step"}),
+    ],
+)
+def test_a_wrong_or_missing_layout_or_assignment_is_a_difference(first, second, areas):
+    found = differences_of(recorded(*first), recorded(*second))
+    assert {one.area.removeprefix("SCALABLE_TOPIC_") for one in found} == areas

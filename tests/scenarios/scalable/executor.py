@@ -5,9 +5,9 @@ Rules of this file
    or a consumer uses has a connection of its own.
 2. After each step, consumers close the segments that they should not read any more, and then subscribe to new ones. So
    a segment is free before the next consumer subscribes. A subscription that was refused is not tried again.
-3. A broker checks whether sealed segments are drained two seconds after a registration, and then after longer and
-   longer delays. After each step that can drain a segment, a consumer registers again, and the run waits for the check.
-   So the children of a segment are assigned in the step that drained it.
+3. A broker checks whether sealed segments are drained two seconds after a registration, and then at growing intervals.
+   After each step that can drain a segment, a consumer registers again, and the run waits for the check. So the step
+   that drains a segment also assigns its children.
 4. A consumer that crashes is removed after the grace period, before the step ends.
 """
 
@@ -23,6 +23,7 @@ from scenarios.executor import EARLIEST, LATEST, Run
 
 from pcli.codec.proto import pb
 from pcli.codec.scalable import Layout, Segment, key_hashes, name_on_segment
+from pcli.codec.scalable.segment_name import HASHES
 
 __all__ = ["GRACE_S", "ScalableRun"]
 
@@ -32,11 +33,13 @@ GRACE_S = 3
 _CHECK_S = 2.4
 """The time after which a broker has certainly checked whether sealed segments are drained."""
 _CHECKS = 6
-"""The largest number of checks in a step. Consumers that take each other's names over never come to an end."""
+"""The maximum number of checks in a step. Consumers that take over each other's names change assignments endlessly."""
 _SESSION_OF_STEPS = 100
 """The first session id of the sessions that steps open."""
 _V5 = pb.KeyValue(key="__pulsar.v5.managed", value="true")
 """Marks clients of a classic topic as V5 clients, which do not prevent a migration."""
+_WHOLE = Segment(0, 0, HASHES - 1, active=True)
+"""The only segment of a new topic."""
 _DRAINING = frozenset(("v5_consumer", "v5_ack", "v5_seek", "v5_close_consumer", "scalable", "segment", "end"))
 """The steps after which a sealed segment can be drained."""
 
@@ -44,13 +47,13 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass
-class _Held:
+class _SegmentConsumer:
     """The consumer of one segment."""
 
     connection: Connection
     ranges: Ranges
     """The entry buckets of a shared segment; empty if the consumer has the whole segment."""
-    tried: bool = False
+    refused: bool = False
     """Whether a subscription was refused."""
 
 
@@ -61,7 +64,7 @@ class _Consumer:
     step: dict[str, Any]
     control: Connection | None = None
     """The connection of its registration; None if it reads all segments."""
-    segments: dict[str, _Held] = field(default_factory=dict)
+    segments: dict[str, _SegmentConsumer] = field(default_factory=dict)
 
     @property
     def group(self) -> tuple[int, str]:
@@ -76,20 +79,30 @@ class _Producer:
     step: dict[str, Any]
     segments: dict[str, Connection] = field(default_factory=dict)
     turn: int = 0
-    """Number of messages without key."""
+    """Number of messages without a key."""
+
+    def segment_for(self, key: str | None, active: list[Segment]) -> Segment:
+        """Return the active segment of a key. Messages without a key use the segments in turn."""
+        if key is None:
+            self.turn += 1
+            return active[self.turn % len(active)]
+        slot = key_hashes(key.encode())[0]
+        return next(one for one in active if one.start <= slot <= one.end)
 
 
 class ScalableRun(Run):
     """One run of a plan with scalable topics."""
 
     _of_transactions: ClassVar[dict[str, Any]] = {"scalable": True}
+    _sessions: Connection
+    """The connection of the sessions of layouts."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._sessions: Connection | None = None
         self._looked_up: set[str] = set()
-        self._producers5: dict[int, _Producer] = {}
-        self._consumers5: dict[int, _Consumer] = {}
+        """The names that were looked up."""
+        self._v5_producers: dict[int, _Producer] = {}
+        self._v5_consumers: dict[int, _Consumer] = {}
 
     async def prepare(self) -> None:
         """Create the topics, and open a session for each."""
@@ -117,8 +130,7 @@ class ScalableRun(Run):
         return f"scalable/{self._namespace}/t{number}"
 
     def _layout(self, topic: int) -> Layout:
-        layouts = self._sessions.layouts if self._sessions is not None else {}
-        return layouts.get(topic + 1, Layout(-1, {}, {}))
+        return self._sessions.layouts.get(topic + 1, Layout(-1, {}, {}))
 
     async def _look_up(self, connection: Connection, name: str) -> None:
         """Look a topic up once, because a broker serves only topics that were looked up."""
@@ -163,7 +175,7 @@ class ScalableRun(Run):
 
     async def _do_segment(self, step: dict[str, Any]) -> None:
         segments = sorted(self._layout(step["topic"]).segments.values())
-        one = segments[step["which"] % len(segments)] if segments else Segment(0, 0, 65535, active=True)
+        one = segments[step["which"] % len(segments)] if segments else _WHOLE
         name = one._replace(legacy_topic="").name(self._topic(step["topic"]))
         await self._rest(step["method"], name.replace("segment://", "segments/") + self._resolved(step))
         await self._wire.settle()
@@ -177,19 +189,17 @@ class ScalableRun(Run):
         await self._rest("GET", f"schemas/{self._namespace}/t{step['topic']}/{step['path']}")
 
     async def _do_look_up(self, step: dict[str, Any]) -> None:
-        assert self._sessions is not None
         name = self._topic(step["topic"])
         if step["name"] == "persistent":
             name = name.replace("topic://", "persistent://")
         elif step["name"] == "segment":
-            name = Segment(0, 0, 65535, active=True).name(name)
+            name = _WHOLE.name(name)
         elif step["name"] == "missing":
             name += "x"
         await self._look_up(self._sessions, name)
         await self._open_session(self._sessions, _SESSION_OF_STEPS + self.recording.step, name, create=step["create"])
 
     async def _do_watch(self, step: dict[str, Any]) -> None:
-        assert self._sessions is not None
         filters = [pb.KeyValue(key=key, value=value) for key, value in (step["filter"] or {}).items()]
         body = pb.CommandWatchScalableTopics(
             watch_id=step["watch"], namespace=self._namespace, property_filters=filters
@@ -197,7 +207,6 @@ class ScalableRun(Run):
         await self._wire.send(self._sessions, body)
 
     async def _do_unwatch(self, step: dict[str, Any]) -> None:
-        assert self._sessions is not None
         await self._wire.send(self._sessions, pb.CommandWatchScalableTopicsClose(watch_id=step["watch"]))
 
     async def _do_begin(self, step: dict[str, Any]) -> None:
@@ -214,24 +223,19 @@ class ScalableRun(Run):
     # -- producers -----------------------------------------------------------------------------------------------------
 
     async def _do_v5_producer(self, step: dict[str, Any]) -> None:
-        self._producers5[step["client"]] = _Producer(step)
+        self._v5_producers[step["client"]] = _Producer(step)
 
     async def _do_v5_send(self, step: dict[str, Any]) -> None:
-        producer = self._producers5.get(step["client"])
+        producer = self._v5_producers.get(step["client"])
         for entry in step["entries"] if producer is not None else ():
             active, key = self._layout(producer.step["topic"]).active, entry["key"]
             if not active:
                 return
-            high, low = key_hashes(key.encode()) if key is not None else (0, 0)
-            if key is None:
-                producer.turn += 1
-                segment = active[producer.turn % len(active)]
-            else:
-                segment = next(one for one in active if one.start <= high <= one.end)
-            connection = await self._producer_of(producer, segment)
+            connection = await self._producer_of(producer, producer.segment_for(key, active))
             if not connection.usable:
                 continue
-            txn = await self._join(step, lambda bits, name=connection.target: _partition(name, bits))
+            txn = await self._join_topic(step, connection.target)
+            low = key_hashes(key.encode())[1] if key is not None else 0
             fields = {**txn, "schema_version": connection.schema_version, "entry_hash_min": low, "entry_hash_max": low}
             for data in entries_of(entry, step, self._start_ms, fields):
                 count = max(entry["batch"], 1)
@@ -264,7 +268,7 @@ class ScalableRun(Run):
         return connection
 
     async def _do_v5_close_producer(self, step: dict[str, Any]) -> None:
-        producer = self._producers5.pop(step["client"], None)
+        producer = self._v5_producers.pop(step["client"], None)
         for connection in producer.segments.values() if producer is not None else ():
             if step["how"] == "socket" and connection.alive:
                 self._wire.end(connection)
@@ -276,7 +280,7 @@ class ScalableRun(Run):
     # -- consumers -----------------------------------------------------------------------------------------------------
 
     async def _do_v5_consumer(self, step: dict[str, Any]) -> None:
-        consumer = self._consumers5[step["client"]] = _Consumer(step)
+        consumer = self._v5_consumers[step["client"]] = _Consumer(step)
         if step["kind"] in ("stream", "checkpoint"):
             await self._register(consumer)
 
@@ -307,16 +311,16 @@ class ScalableRun(Run):
 
     async def _converge(self) -> None:
         """Let the consumers close the segments that they should not read, and subscribe to the others (rule 2)."""
-        wanted = {number: self._wanted(one) for number, one in self._consumers5.items()}
+        wanted = {number: self._wanted(one) for number, one in self._v5_consumers.items()}
         closed = False
-        for number, consumer in self._consumers5.items():
+        for number, consumer in self._v5_consumers.items():
             for name, held in list(consumer.segments.items()):
                 if name not in wanted[number] or wanted[number][name][1] != held.ranges:
                     del consumer.segments[name]
                     closed |= self._leave(held.connection)
         if closed:
             await self._wire.settle()
-        for number, consumer in self._consumers5.items():
+        for number, consumer in self._v5_consumers.items():
             await self._follow(consumer, wanted[number])
 
     def _leave(self, connection: Connection) -> bool:
@@ -332,22 +336,22 @@ class ScalableRun(Run):
         for name, (segment, ranges) in wanted.items():
             held = consumer.segments.get(name)
             if held is None:
-                held = consumer.segments[name] = _Held(await self._wire.open(), ranges)
+                held = consumer.segments[name] = _SegmentConsumer(await self._wire.open(), ranges)
                 held.connection.target, held.connection.subscription = name, consumer.step["subscription"]
                 await self._look_up(held.connection, name)
-            if not held.tried and held.connection.alive and not held.connection.usable:
+            if not held.refused and held.connection.alive and not held.connection.usable:
                 new.append(held)
                 self._send(held.connection, self._subscribe(consumer.step, held, segment))
         if new:
             await self._wire.settle()
         for held in new:
-            held.tried = not held.connection.usable
+            held.refused = not held.connection.usable
             if held.connection.usable:
                 self._send(held.connection, pb.CommandFlow(consumer_id=1, messagePermits=consumer.step["permits"]))
         if new:
             await self._wire.settle()
 
-    def _subscribe(self, step: dict[str, Any], held: _Held, segment: int) -> pb.CommandSubscribe:
+    def _subscribe(self, step: dict[str, Any], held: _SegmentConsumer, segment: int) -> pb.CommandSubscribe:
         """Return the SUBSCRIBE of a consumer for a segment."""
         connection, reader = held.connection, step["kind"] in ("reader", "checkpoint")
         kind = "Shared" if step["kind"] == "queue" else "Key_Shared" if held.ranges else "Exclusive"
@@ -388,7 +392,7 @@ class ScalableRun(Run):
     def _waiting(self) -> list[_Consumer]:
         """Return one consumer of each subscription whose stream consumers do not have all active segments yet."""
         groups: dict[tuple[int, str], list[_Consumer]] = {}
-        for one in self._consumers5.values():
+        for one in self._v5_consumers.values():
             if one.control is not None and one.control.alive:
                 groups.setdefault(one.group, []).append(one)
         return [
@@ -400,21 +404,21 @@ class ScalableRun(Run):
         ]
 
     def _assigned(self) -> dict[int, list[str]]:
-        return {number: sorted(self._wanted(one)) for number, one in self._consumers5.items()}
+        return {number: sorted(self._wanted(one)) for number, one in self._v5_consumers.items()}
 
-    def _held(self, step: dict[str, Any]) -> list[Connection]:
+    def _connections_of(self, step: dict[str, Any]) -> list[Connection]:
         """Return the usable connections of a consumer to segments."""
-        consumer = self._consumers5.get(step["client"])
+        consumer = self._v5_consumers.get(step["client"])
         found = consumer.segments if consumer is not None else {}
         return [found[name].connection for name in sorted(found) if found[name].connection.usable]
 
     async def _do_v5_flow(self, step: dict[str, Any]) -> None:
-        for connection in self._held(step):
+        for connection in self._connections_of(step):
             self._send(connection, pb.CommandFlow(consumer_id=1, messagePermits=step["permits"]))
         await self._wire.settle()
 
     async def _do_v5_ack(self, step: dict[str, Any]) -> None:
-        connections = [one for one in self._held(step) if one.held]
+        connections = [one for one in self._connections_of(step) if one.held]
         if not step["all"]:
             connections = connections[step["which"] % max(len(connections), 1) :][:1]
         for connection in connections:
@@ -425,20 +429,20 @@ class ScalableRun(Run):
             await self._acknowledge(connection, {**step, "which": which, "count": count, "kind": kind})
 
     async def _do_v5_redeliver(self, step: dict[str, Any]) -> None:
-        for connection in self._held(step):
+        for connection in self._connections_of(step):
             await self._redeliver(connection, step["which"])
 
     async def _do_v5_seek(self, step: dict[str, Any]) -> None:
-        for connection in self._held(step):
+        for connection in self._connections_of(step):
             await self._seek(connection, step)
             connection.usable = False
 
     async def _do_v5_close_consumer(self, step: dict[str, Any]) -> None:
-        consumer = self._consumers5.get(step["client"])
+        consumer = self._v5_consumers.get(step["client"])
         if consumer is None:
             return
         if step["how"] != "return":
-            del self._consumers5[step["client"]]
+            del self._v5_consumers[step["client"]]
         if step["how"] == "leave":
             if consumer.control is not None:
                 await self._wire.send(consumer.control, pb.CommandScalableTopicUnsubscribe(consumer_id=1))
@@ -455,7 +459,3 @@ class ScalableRun(Run):
         await self._wire.settle(GRACE_S + 0.6 if registered and step["how"] == "crash" else 0)
         if registered and step["how"] == "return":
             await self._register(consumer)
-
-
-def _partition(name: str, bits: dict[str, Any]) -> pb.CommandAddPartitionToTxn:
-    return pb.CommandAddPartitionToTxn(partitions=[name], **bits)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from scenarios import step_kinds as classic
-from scenarios.plan_model import Model, Numbers
+from scenarios.plan_model import Numbers
+from scenarios.plans import Kind
 from scenarios.scalable.plan_model import ScalableModel
 
 __all__ = ["KINDS"]
 
 Step = dict[str, Any]
-Kind = Callable[[ScalableModel, Numbers], "Step | None"]
 
 _KINDS_OF_CONSUMERS = ("stream", "queue", "checkpoint", "stream", "reader", "stream", "queue")
 _SUBSCRIPTIONS = {"stream": "s", "queue": "q", "checkpoint": "g", "reader": "reader"}
@@ -88,24 +87,18 @@ def send(model: ScalableModel, drawn: Numbers) -> Step:
         "one_by_one": model.is_read(producer["topic"]),
         "compression": "NONE",
         "delay_ms": 0,
-        "transaction": _transaction(model, drawn) if drawn.one_in(2) else None,
+        "transaction": classic.open_transaction(model, drawn) if drawn.one_in(2) else None,
     }
-
-
-def _transaction(model: Model, drawn: Numbers) -> int | None:
-    choices = model.open(model.transactions)
-    return drawn.pick(choices) if choices else None
 
 
 def begin_transaction(model: ScalableModel, drawn: Numbers) -> Step:
     """A NEW_TXN at one of the coordinators."""
-    model.transactions.append({"open": True})
-    return {"do": "begin", "transaction": len(model.transactions) - 1, "coordinator": drawn.below(3)}
+    return {**classic.begin_transaction(model, drawn), "coordinator": drawn.below(3)}
 
 
 def end_transaction(model: ScalableModel, drawn: Numbers) -> Step:
     """An END_TXN."""
-    number = _transaction(model, drawn)
+    number = classic.open_transaction(model, drawn)
     if number is None:
         return begin_transaction(model, drawn)
     model.transactions[number]["open"] = drawn.one_in(6)
@@ -150,7 +143,7 @@ def acknowledge(model: ScalableModel, drawn: Numbers) -> Step | None:
         do="v5_ack",
         all=drawn.pick((True, True, False)),
         which=drawn.below(8),
-        transaction=_transaction(model, drawn) if drawn.one_in(2) else None,
+        transaction=classic.open_transaction(model, drawn) if drawn.one_in(2) else None,
     )
 
 
