@@ -23,8 +23,9 @@ from typing import Any
 from scenarios.plans import Plan
 from scenarios.results import Results
 from scenarios.simplification import simplest_failing
-from simulation.execution import MIN_FRAMES, run_plan
+from simulation.execution import MIN_FRAMES
 from simulation.invariants import INVARIANTS, Violation
+from simulation.outcomes import run_plan
 from simulation.plans import plan_of_seed, strategy
 
 from pcli.codec.capture.tap_recording import Recording

@@ -9,10 +9,10 @@ Rules of this file
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -25,24 +25,21 @@ from simulation.invariants import AFTER_RUN, PER_TURN, Violation
 from simulation.invariants.tracker import FrameTracker
 from simulation.network import Network
 from simulation.plans import MIN_EVENTS
-from simulation.scalable_actions import LayoutChanges, scalable_settings
-from simulation.scalable_applications import JUDGE, ScalableConsumerApplication
-from simulation.scalable_step_kinds import is_scalable
-from simulation.scalable_transactions import QUEUE, ScalableTransactionClient
 from simulation.transactions import TransactionClient
 
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.topics.dispatcher import FAILOVER
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
-__all__ = ["MIN_FRAMES", "Outcome", "Run", "run_plan"]
+__all__ = ["MIN_FRAMES", "NAMESPACE", "SETTINGS", "Run"]
 
-_NAMESPACE = "public/default"
+NAMESPACE = "public/default"
 _CLIENTS = 3
 """Number of clients that share connections. Each producer with exclusive access has a client of its own: the fenced
 producers of a shared connection would close it again and again."""
-_SETTINGS = {
+SETTINGS = {
     "transactionCoordinatorEnabled": True,
     "brokerDeleteInactiveTopicsEnabled": False,
     "acknowledgmentAtBatchIndexLevelEnabled": True,
@@ -54,7 +51,6 @@ _SETTINGS = {
 _PAUSES_MS = (0, 0, 3, 20, 60, 200)
 _DRAIN_ROUNDS = 40
 MIN_FRAMES = 500
-_RESTART_MS = 50
 _FILL_MS = 500
 _FILL_MESSAGES = 20
 _FILLERS = 1000
@@ -69,19 +65,6 @@ _MAX_FRAMES = 30_000
 
 class EndlessRun(Exception):  # noqa: N818
     """A run has too many frames: it does not come to rest."""
-
-
-@dataclass
-class Outcome:
-    """The result of one run."""
-
-    violations: list[Violation]
-    frames: int
-    events: Counter[str]
-    digest: str
-    """A hash of all frames and their times."""
-    checks: Counter[str]
-    exempt: Counter[str]
 
 
 @dataclass
@@ -107,6 +90,12 @@ class Run:
     """The number of cases that each invariant has not checked because of an exemption."""
     quiet_from: int = -1
     """Index of the first frame after everything is acknowledged; -1 before."""
+
+    @staticmethod
+    def settings(plan: Plan) -> Settings:
+        """Return the settings of the broker."""
+        del plan
+        return Settings(**SETTINGS)
 
     @property
     def history(self) -> History:
@@ -152,40 +141,27 @@ class Run:
     def _prepare(self) -> None:
         broker = self.network.broker
         for policy in self.plan.policies:
-            broker.policies.set_namespace(_NAMESPACE, policy["name"], policy["value"])
+            broker.policies.set_namespace(NAMESPACE, policy["name"], policy["value"])
         for number, topic in enumerate(self.plan.topics):
-            name = TopicName.parse(self.topic((number, -1)))
-            if "scalable" in topic:
-                self.network.change(
-                    lambda broker, name=name, topic=topic: broker.scalable_topics.create(str(name), topic["scalable"])
-                )
-            elif topic["partitions"]:
-                self.network.change(
-                    lambda broker, name=name, topic=topic: broker.create_partitioned(name, topic["partitions"])
-                )
-            else:
-                self.network.change(lambda broker, name=name: broker.topic_registry.create(name))
+            self.network.change(partial(self._create, self.topic((number, -1)), topic))
         for step in self.plan.steps:
             if step["do"] == "producer" and step["exact"]:
-                self._enable_deduplication(TopicName.parse(self.topic(step["target"])))
+                self.network.change(partial(self._enable_deduplication, self.topic(step["target"])))
         self.network.write_all()  # a request of the administration gets its response after that
         self.clients = [Client(self.network, number) for number in range(_CLIENTS)]
         self._actions = EventActions(self.network, self.clients, self._stored_topics)
-        if is_scalable(self.plan):
-            self._changes = LayoutChanges(self.network, self.topic((0, -1)))
 
-    def _enable_deduplication(self, name: TopicName) -> None:
-        """Enable deduplication for a topic. The policies of a namespace apply to segments."""
-        policies = self.network.broker.policies
-        if is_scalable(self.plan):
-            self.network.change(lambda _: policies.set_namespace(_NAMESPACE, "deduplication", True))
+    def _create(self, name: str, topic: dict[str, Any], broker: Broker) -> None:
+        if topic["partitions"]:
+            broker.create_partitioned(TopicName.parse(name), topic["partitions"])
         else:
-            self.network.change(lambda _: policies.set_topic(name, "deduplicationEnabled", True))
+            broker.topic_registry.create(TopicName.parse(name))
+
+    def _enable_deduplication(self, name: str, broker: Broker) -> None:
+        broker.policies.set_topic(TopicName.parse(name), "deduplicationEnabled", True)
 
     def _stored_topics(self) -> list[str]:
-        """Return the names of the topics that store messages. Those of a scalable topic are its segments."""
-        if is_scalable(self.plan):
-            return self._changes.segments()
+        """Return the names of the topics that store messages."""
         return [self.topic(target) for target in self.targets()]
 
     def targets(self) -> list[tuple[int, int]]:
@@ -199,10 +175,8 @@ class Run:
     def topic(self, target: Any) -> str:
         """Return the name of a topic or partition of the plan."""
         number, partition = target
-        if is_scalable(self.plan):
-            return f"topic://{_NAMESPACE}/t{number}"
         domain = "persistent" if self.plan.topics[number]["persistent"] else "non-persistent"
-        name = f"{domain}://{_NAMESPACE}/t{number}"
+        name = f"{domain}://{NAMESPACE}/t{number}"
         return f"{name}-partition-{partition}" if partition >= 0 else name
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -222,8 +196,6 @@ class Run:
         self.consumers[number] = self._consumer(client, number, self.topic(step["target"]), step)
 
     def _consumer(self, client: Client, number: int, topic: str, step: dict[str, Any]) -> ConsumerApplication:
-        if is_scalable(self.plan):
-            return ScalableConsumerApplication(client, number, topic, step, self.history.deliveries)
         return ConsumerApplication(client, number, topic, step)
 
     def _do_send(self, step: dict[str, Any]) -> None:
@@ -266,15 +238,9 @@ class Run:
             producer.close()
 
     def _do_transaction(self, step: dict[str, Any]) -> None:
-        topic, number = self.topic(step["target"]), len(self.transactions)
-        if is_scalable(self.plan):
-            self.transactions.append(ScalableTransactionClient(self.network, number, topic, step))
-        elif topic.startswith("persistent"):
-            self.transactions.append(TransactionClient(self.network, number, topic, step))
-
-    def _do_change(self, step: dict[str, Any]) -> None:
-        if self._changes.run(step):
-            self.events[step["change"]] += 1
+        topic = self.topic(step["target"])
+        if topic.startswith("persistent"):
+            self.transactions.append(TransactionClient(self.network, len(self.transactions), topic, step))
 
     def _do_compact(self, step: dict[str, Any]) -> None:
         self._actions.compact(self.topic(step["target"]))
@@ -330,11 +296,8 @@ class Run:
         self._actions.heal()
         for policy in self.plan.policies:
             if policy["name"].startswith(("maxConsumers", "maxProducers", "maxSubscriptions")):
-                self.network.broker.policies.unset_namespace(_NAMESPACE, policy["name"])
-        if not is_scalable(self.plan) and any(step["do"] == "transaction" for step in self.plan.steps):
-            # The coordinator ends open transactions only while a client has connected to it.
-            step = {"messages": 0, "acks": 0, "action": "COMMIT", "think_ms": 0}
-            self.transactions.append(TransactionClient(self.network, len(self.transactions), "", step))
+                self.network.broker.policies.unset_namespace(NAMESPACE, policy["name"])
+        self._end_transactions()
         self.network.run(_ROUND_MS)
         for consumer in self.consumers.values():
             if consumer.is_compacted:
@@ -353,9 +316,16 @@ class Run:
                 break
         self.network.run(_ROUND_MS)
 
+    def _end_transactions(self) -> None:
+        """Connect to the coordinator, which ends open transactions only while a client has connected to it."""
+        if self._has_transactions():
+            step = {"messages": 0, "acks": 0, "action": "COMMIT", "think_ms": 0}
+            self.transactions.append(TransactionClient(self.network, len(self.transactions), "", step))
+
+    def _has_transactions(self) -> bool:
+        return any(step["do"] == "transaction" for step in self.plan.steps)
+
     def _is_drained(self) -> bool:
-        if is_scalable(self.plan) and not self._changes.is_settled():
-            return False
         return all(
             not subscription.backlog
             for topic in self.network.broker.topics.values()
@@ -365,8 +335,6 @@ class Run:
 
     def _add_drain_consumers(self, round_number: int) -> bool:
         """Add a consumer to each durable subscription that needs one; return whether any were added."""
-        if is_scalable(self.plan):
-            return self._add_scalable_consumers()
         added = False
         for topic in self.network.broker.topics.values():
             for subscription in list(topic.subscriptions.values()):
@@ -381,25 +349,6 @@ class Run:
                     self._add_drain_consumer(*place, "Failover")
                     added = True
         return added
-
-    def _add_scalable_consumers(self) -> bool:
-        """Add a consumer to each subscription without one, and one that reads the whole topic for the invariants.
-
-        A consumer that the controller has forgotten registers again when its process is started again.
-        """
-        topic = self.topic((0, -1))
-        kinds = {one.step["subscription"]: one.step["type"] for one in self.consumers.values()}
-        kinds |= {JUDGE: "queue"}
-        if any(step["do"] == "transaction" for step in self.plan.steps):
-            kinds |= {QUEUE: "queue"}
-        found = {name for name, kind in kinds.items() if kind != "checkpoint" and not self._is_consumed(topic, name)}
-        for name in sorted(found):
-            self._add_drain_consumer(topic, name, kinds[name])
-        orphaned = [one for one in self.consumers.values() if self._changes.is_orphaned(one)]
-        for one in orphaned:
-            if not one.client.down:
-                one.client.crash(_RESTART_MS)
-        return bool(found or orphaned)
 
     def _is_consumed(self, topic: str, subscription: str) -> bool:
         """Return whether an application consumes a subscription. It may be about to reconnect."""
@@ -418,23 +367,3 @@ class Run:
         application = self._consumer(self.clients[0], number, topic, step)
         application.draining = True
         self.consumers[number] = application
-
-
-def run_plan(plan: Plan, seed: int, tap: Any = None) -> tuple[Outcome, Run]:
-    """Run a plan. ``tap`` receives the bytes (codec.capture.tap)."""
-    settings = Settings(**_SETTINGS)
-    if is_scalable(plan):
-        settings = scalable_settings(_SETTINGS, automatic=plan.topics[0]["automatic"])
-    run = Run(plan, seed, Network(settings, seed))
-    if tap is not None:
-        run.history.taps.append(tap)
-    run.observed = FrameTracker()
-    run.history.observers.append(run.observed)
-    run.execute()
-    digest = hashlib.sha256()
-    for one in run.history.frames:
-        digest.update(b"%d %d %d %s " % (one.time, one.link, one.from_client, one.name.encode()))
-        if one.frame is not None:
-            digest.update(one.frame.data)
-    frames = sum(one.frame is not None for one in run.history.frames)
-    return Outcome(run.violations, frames, run.events, digest.hexdigest(), run.checks, run.exempt), run

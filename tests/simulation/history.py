@@ -74,7 +74,7 @@ class WireFrame:
     read_position: int = 0
     """The read position of the cursor after the turn of a MESSAGE."""
     registration: Any = None
-    """The SCALABLE_TOPIC_SUBSCRIBE to which an assignment belongs."""
+    """The body of the SCALABLE_TOPIC_SUBSCRIBE to which an assignment belongs."""
     drained: frozenset[int] = frozenset()
     """The sealed segments whose messages the subscription has acknowledged, when an assignment was sent."""
     lost: bool = False
@@ -103,11 +103,11 @@ class _Stream:
     """The reader of output that may be held."""
     offsets: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
     requests: dict[int, Any] = field(default_factory=dict)
-    """PRODUCER, SUBSCRIBE, SEEK, UNSUBSCRIBE and CLOSE without a response, by request id."""
+    """PRODUCER, SUBSCRIBE, SEEK, UNSUBSCRIBE, CLOSE and registrations without a response, by request id."""
     producers: dict[int, ProducerSession] = field(default_factory=dict)
     consumers: dict[int, ConsumerSession] = field(default_factory=dict)
     registrations: dict[int, Any] = field(default_factory=dict)
-    """The bodies of SCALABLE_TOPIC_SUBSCRIBE, by consumer id."""
+    """The last SCALABLE_TOPIC_SUBSCRIBE of each consumer id."""
 
 
 class History:

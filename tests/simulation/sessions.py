@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerSession", "ProducerSession", "SubscriptionLog"]
 
+_PERSISTENT = "persistent:", "segment:"
+
 
 class SubscriptionLog:
     """One subscription, from its creation to its deletion."""
@@ -31,7 +33,7 @@ class SubscriptionLog:
     @property
     def is_persistent(self) -> bool:
         """Whether the topic is persistent."""
-        return self.topic.startswith(("persistent:", "segment:"))
+        return self.topic.startswith(_PERSISTENT)
 
     @property
     def reads_compacted(self) -> bool:
@@ -81,6 +83,11 @@ class ProducerSession:
         self.link = request.link
         self.frames: list[WireFrame] = []
         self.ended: WireFrame | None = None
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether the topic is persistent."""
+        return self.topic.startswith(_PERSISTENT)
 
     def __str__(self) -> str:
         return f"producer {self.id} ({self.name}) of connection {self.link}, topic {self.topic}"

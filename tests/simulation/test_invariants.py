@@ -258,15 +258,15 @@ def test_an_acknowledgement_in_a_transaction_that_is_timed_out_remains_pending(t
     assert len(found) == (0 if is_allowed else 1)
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_a_segment_that_another_consumer_gets_is_taken_from_its_owner(is_told):
+@pytest.mark.parametrize("is_notified", [True, False])
+def test_a_segment_that_another_consumer_gets_is_taken_from_its_owner(is_notified):
     one = Conversation()
     one.register("a", 1, 0, 1)
     one.history.turn += 1
-    if is_told:
+    if is_notified:
         one.broker_sends(pb.CommandScalableTopicAssignmentUpdate(consumer_id=1, assignment=assignment(0)))
     one.register("b", 2, 1)
-    assert len(one.violations(segments_have_one_owner)) == (0 if is_told else 1)
+    assert len(one.violations(segments_have_one_owner)) == (0 if is_notified else 1)
 
 
 @pytest.mark.parametrize("time", [9_999, 10_000])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, ClassVar
 
 from simulation.links import Link
 from simulation.network import Network
@@ -12,13 +12,11 @@ from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry
 
-__all__ = ["TTL_MS", "WAIT_MS", "TransactionClient"]
+__all__ = ["TransactionClient"]
 
 _ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
-TTL_MS = 10_000
-"""The timeout of a transaction."""
-WAIT_MS = 200
-"""The time in which a consumer receives messages."""
+_TTL_MS = 10_000
+_WAIT_MS = 200
 _RECONNECT_MS = 500
 _MAX_CONNECTIONS = 12
 
@@ -26,13 +24,24 @@ _MAX_CONNECTIONS = 12
 class TransactionClient:
     """A process that opens a transaction, sends and acknowledges messages in it, and ends it.
 
-    If its connection ends before the last acknowledgement, it stops; the coordinator then aborts the transaction at its
-    timeout. If it ends later, the client ends the transaction over a new connection.
+    If a message is refused, or its connection ends before the last acknowledgement, it stops. The coordinator then
+    aborts the transaction at its timeout. If the connection ends later, the client ends the transaction over a new one.
     """
+
+    coordinator = 0
+    """The id of its transaction coordinator."""
+    fields: ClassVar[dict[str, Any]] = {}
+    """Fields of the commands of transactions."""
 
     def __init__(self, network: Network, number: int, topic: str, step: dict[str, Any]) -> None:
         self.network, self.number, self.topic, self.step = network, number, topic, step
         self.done = False
+        self.receipts: list[bytes] = []
+        """The texts of the messages with receipts."""
+        self.outcome = ""
+        """COMMIT or ABORT after a confirmed end; otherwise empty."""
+        self.requested = False
+        """Whether the end was requested."""
         self._messages: list[Any] = []
         self._to_end: dict[str, int] | None = None
         """The id of the transaction, when nothing remains but to end it."""
@@ -122,63 +131,83 @@ class TransactionClient:
         A number waits for so many milliseconds, and a text for the command of this name.
         """
         yield
-        step = self.step
-        yield from self._connect_to_coordinator()
-        opened = (yield pb.CommandNewTxn(txn_ttl_millis=TTL_MS, tc_id=0), b"").body
-        if opened.HasField("error"):
+        bits = yield from self._begin()
+        if not bits:
             return
-        bits = {"txnid_most_bits": opened.txnid_most_bits, "txnid_least_bits": opened.txnid_least_bits}
         yield pb.CommandLookupTopic(topic=self.topic), b""
-        if step["messages"]:
-            if (yield pb.CommandProducer(topic=self.topic, producer_id=1), b"").name != "PRODUCER_SUCCESS":
-                return
-            if (yield pb.CommandAddPartitionToTxn(partitions=[self.topic], **bits), b"").body.HasField("error"):
-                return
-            yield from self._send(step["messages"], bits)
-        if step["acks"]:
-            yield from self._acknowledge(step["acks"], bits)
-        if step["action"] != "NONE":
-            self._to_end = bits
-            yield step["think_ms"]
-            yield self._end(bits)
-
-    def _end_over_new_connection(self, bits: dict[str, int]) -> Generator[Any, Any, None]:
-        """End the transaction over a new connection."""
-        yield
-        yield from self._connect_to_coordinator()
-        yield self._end(bits)
+        count = self.step["messages"]
+        if count and not (yield from self._send(self.topic, 1, range(count), bits)):
+            return
+        if self.step["acks"]:
+            yield from self._acknowledge(self.topic, "s", self.step["type"], bits)
+        yield from self._finish(bits)
 
     def _connect_to_coordinator(self) -> Generator[Any, Any, None]:
         yield pb.CommandLookupTopic(topic=_ASSIGN), b""
-        yield pb.CommandTcClientConnectRequest(tc_id=0), b""
+        yield pb.CommandTcClientConnectRequest(tc_id=self.coordinator), b""
 
-    def _end(self, bits: dict[str, int]) -> tuple[pb.CommandEndTxn, bytes]:
-        return pb.CommandEndTxn(txn_action=pb.TxnAction.Value(self.step["action"]), **bits), b""
+    def _begin(self) -> Generator[Any, Any, dict[str, int]]:
+        """Open a transaction. Return the fields with its id, or no fields after an error."""
+        yield from self._connect_to_coordinator()
+        opened = (yield pb.CommandNewTxn(txn_ttl_millis=_TTL_MS, tc_id=self.coordinator, **self.fields), b"").body
+        if opened.HasField("error"):
+            return {}
+        return {"txnid_most_bits": opened.txnid_most_bits, "txnid_least_bits": opened.txnid_least_bits}
 
-    def _send(self, count: int, bits: dict[str, int]) -> Generator[Any, Any, None]:
-        for index in range(count):
+    def _finish(self, bits: dict[str, int]) -> Generator[Any, Any, None]:
+        """End the transaction after a pause, unless its step has no end."""
+        if self.step["action"] != "NONE":
+            self._to_end = bits
+            yield self.step["think_ms"]
+            yield from self._end(bits)
+
+    def _end_over_new_connection(self, bits: dict[str, int]) -> Generator[Any, Any, None]:
+        yield
+        yield from self._connect_to_coordinator()
+        yield from self._end(bits)
+
+    def _end(self, bits: dict[str, int]) -> Generator[Any, Any, None]:
+        action = self.step["action"]
+        self.requested = True
+        response = yield pb.CommandEndTxn(txn_action=pb.TxnAction.Value(action), **self.fields, **bits), b""
+        if response.name == "END_TXN_RESPONSE" and not response.body.HasField("error"):
+            self.outcome = action
+
+    def _send(self, topic: str, producer: int, indexes: range, bits: dict[str, int]) -> Generator[Any, Any, bool]:
+        """Send messages to a topic; return whether all of them have receipts."""
+        request = pb.CommandProducer(topic=topic, producer_id=producer, txn_enabled=True)
+        if (yield request, b"").name != "PRODUCER_SUCCESS":
+            return False
+        added = yield pb.CommandAddPartitionToTxn(partitions=[topic], **self.fields, **bits), b""
+        if added.body.HasField("error"):
+            return False
+        for sequence, index in enumerate(indexes):
             metadata = pb.MessageMetadata(
-                producer_name=f"t{self.number}", sequence_id=index, publish_time=self.network.now, **bits
+                producer_name=f"t{self.number}", sequence_id=sequence, publish_time=self.network.now, **bits
             )
             text = b"t%d.%d" % (self.number, index)
-            yield pb.CommandSend(producer_id=1, sequence_id=index, **bits), push_entry(metadata, text)
+            sent = pb.CommandSend(producer_id=producer, sequence_id=sequence, **bits)
+            if (yield sent, push_entry(metadata, text)).name != "SEND_RECEIPT":
+                return False
+            self.receipts.append(text)
+        return True
 
-    def _acknowledge(self, count: int, bits: dict[str, int]) -> Generator[Any, Any, None]:
-        """Receive entries with the subscription of the plan, and acknowledge them in the transaction."""
-        kind = pb.CommandSubscribe.SubType.Value(self.step["type"])
-        earliest = pb.CommandSubscribe.Earliest
+    def _acknowledge(self, topic: str, subscription: str, kind: str, bits: dict[str, int]) -> Generator[Any, Any, None]:
+        """Receive entries of a topic, and acknowledge them in the transaction."""
         subscribe = pb.CommandSubscribe(
-            topic=self.topic, subscription="s", subType=kind, consumer_id=1, consumer_name=f"t{self.number}",
-            initialPosition=earliest,
+            topic=topic, subscription=subscription, subType=pb.CommandSubscribe.SubType.Value(kind), consumer_id=1,
+            consumer_name=f"t{self.number}", initialPosition=pb.CommandSubscribe.Earliest,
         )  # fmt: skip
         if (yield subscribe, b"").name != "SUCCESS":
             return
-        part = {"topic": self.topic, "subscription": "s"}
-        if (yield pb.CommandAddSubscriptionToTxn(subscription=[part], **bits), b"").body.HasField("error"):
+        pairs = [{"topic": topic, "subscription": subscription}]
+        added = yield pb.CommandAddSubscriptionToTxn(subscription=pairs, **self.fields, **bits), b""
+        if added.body.HasField("error"):
             return
+        count = self.step["acks"]
         self.session.send(pb.CommandFlow(consumer_id=1, messagePermits=count))
         self._link.write(self.session.output(), from_client=True)
-        yield WAIT_MS
+        yield _WAIT_MS
         for place in self._messages[:count]:
             ack = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[place], **bits)
             ack.request_id = self.session.next_request_id()

@@ -47,9 +47,9 @@ def _storage_order(run: Run) -> Iterator[Violation]:
                 continue
             run.checks["producers_are_in_order"] += 1
             seen.add((entry.topic, text))
-            by_key = scalable or run.producers[int(number)].step["batcher"] != "DEFAULT"
             if scalable and not message_key:
                 continue
+            by_key = scalable or run.producers[int(number)].step["batcher"] != "DEFAULT"
             key = entry.topic, int(number), message_key if by_key else ""
             if int(index) < last.get(key, -1):
                 text_of = f"{text!r} is stored at {entry.position} of {entry.topic} after message {last[key]}"

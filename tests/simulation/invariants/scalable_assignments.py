@@ -1,7 +1,7 @@
 """Invariants of the assignments of segments to the stream and checkpoint consumers of a scalable topic.
 
 The assignments are those that the broker sent. The state of a subscription is checked after each turn in which one was
-sent, because the broker tells all consumers in one turn.
+sent, because the broker sends the assignments of all consumers in one turn.
 """
 
 from __future__ import annotations

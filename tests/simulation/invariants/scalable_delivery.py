@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from simulation.invariants.violation import Violation
 from simulation.scalable_applications import JUDGE
 from simulation.scalable_step_kinds import is_scalable
-from simulation.scalable_transactions import ScalableTransactionClient
 
 if TYPE_CHECKING:
     from simulation.execution import Run
@@ -116,10 +115,8 @@ def keys_are_in_order_over_segments(run: Run) -> Iterator[Violation]:
             run.checks[name] += 1
             before = last.get((one.subscription, b"%d.%d" % (number, earlier)))
             if wrong := _overtaken(before, one):
-                text = (
-                    f"subscription {one.subscription}: consumer {one.consumer} receives {one.text!r} at {one.time} ms"
-                )
-                yield Violation(name, run.history.step, f"{text}, but {number}.{earlier} of the same key {wrong}")
+                received = f"consumer {one.consumer} of {one.subscription} receives {one.text!r} at {one.time} ms"
+                yield Violation(name, run.history.step, f"{received}, but {number}.{earlier} of the same key {wrong}")
                 return
         last[one.subscription, one.text] = one
 
@@ -156,13 +153,13 @@ def transactions_are_atomic_over_segments(run: Run) -> Iterator[Violation]:
     name = "transactions_are_atomic_over_segments"
     seen = {one.text for one in run.history.deliveries if one.subscription == JUDGE}
     for one in run.transactions:
-        if not isinstance(one, ScalableTransactionClient) or not one.receipts:
-            continue
         run.checks[name] += len(one.receipts)
-        visible = seen & set(one.receipts)
-        none = one.outcome == "ABORT" or not one.requested or one.step["action"] == "ABORT"
-        wrong = visible if none else set(one.receipts) - visible if one.outcome == "COMMIT" or visible else set()
-        if wrong:
+        receipts = set(one.receipts)
+        visible = seen & receipts
+        possible = [receipts] if one.outcome == "COMMIT" else [set()]
+        if one.requested and one.step["action"] == "COMMIT":
+            possible.append(receipts)
+        if visible not in possible:
             end = one.outcome or ("requested" if one.requested else "open")
             text = f"transaction {one.number} ({one.step['action']}, {end}): {len(visible)} of {len(one.receipts)}"
             yield Violation(name, run.history.step, f"{text} messages are visible")

@@ -37,7 +37,7 @@ def every_receipt_is_a_stored_message(run: Run) -> Iterator[Violation]:
             yield at(name, frame, f"connection {frame.link}: the producer {frame.body.producer_id} is closed")
     texts = {(entry.topic, text) for entry in history.entries() for text in entry.contents.texts}
     for session in history.producers:
-        if not session.topic.startswith(("persistent:", "segment:")):
+        if not session.is_persistent:
             continue
         sends: dict[int, list[WireFrame]] = {}
         for frame in session.frames:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from simulation.execution import run_plan
 from simulation.mutants import MUTANTS
+from simulation.outcomes import run_plan
 from simulation.plans import plan_of_seed
 
 __all__ = ["first_violations", "print_table"]
