@@ -306,8 +306,10 @@ def version_of(name: str) -> Version:
 
 def nearest_version(name: str) -> Version:
     """Return the last version that is not later than this one, or else the first one; the default for an empty name."""
+    if not name:
+        return DEFAULT
     earlier = [version for known, version in VERSIONS.items() if _numbers(known)[:2] <= _numbers(name)[:2]]
-    return DEFAULT if not name else earlier[-1] if earlier else VERSIONS[NAMES[0]]
+    return earlier[-1] if earlier else VERSIONS[NAMES[0]]
 
 
 def _numbers(name: str) -> list[int]:

@@ -290,15 +290,16 @@ class ScalableTopicService:
         return found
 
     def unregister(self, client: Client, consumer_id: int) -> None:
-        """Remove a consumer. An unknown id has no effect, nor has one whose name was registered again with another id.
+        """Remove a consumer, unless its id is unknown or its name was registered again with another id.
 
         The real broker compares only the ids: a former client with the same id removes the consumer of the new one.
         """
         found = self._registrations.pop((client, consumer_id), None)
         if found is not None:
-            consumer = found[1].consumers.get(found[2])
+            topic, coordinator, name = found
+            consumer = coordinator.consumers.get(name)
             if consumer is not None and consumer.id == consumer_id:
-                self._remove(*found)
+                self._remove(topic, coordinator, name)
 
     def unregister_all(self, topic: ScalableTopic, subscription: str) -> None:
         """Remove the registered consumers of a subscription, one after the other."""

@@ -2,10 +2,10 @@
 
 Rules of this file (measured on 5.0.1)
 1. A consumer is identified by its name. A second registration with the name takes over its place; the first client is
-   not told. A consumer whose connection ends keeps its segments for ``scalableTopicConsumerSessionGracePeriodSeconds``,
-   also in assignments that are made meanwhile. The end of the first client's connection also starts this period, and
-   the second client is then removed. The drained segments are remembered after the last consumer was lost, and not
-   after it left.
+   not notified. A consumer whose connection ends keeps its segments, also in assignments that are made meanwhile, for
+   ``scalableTopicConsumerSessionGracePeriodSeconds``. The end of the first client's connection also starts this period,
+   and the second client is then removed. The drained segments are kept after the last consumer was lost, and not after
+   it left.
 2. After each registration, departure and change of the layout, the segments are assigned again, and every connected
    consumer is told, even if its segments are the same. A new consumer is told in the response to its registration.
 3. While consumers read a sealed segment, checks find out whether it is drained. The first check is two seconds after

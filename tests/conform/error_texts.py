@@ -3,7 +3,7 @@
     python tests/conform/error_texts.py [--tool TOOL] check|record|show|list ... --dir FOLDER
 
 The tool itself compares only the codes of errors. Here the first 100 characters of each text are compared too, without
-numbers. The texts in OTHERS have another origin than the broker's own code.
+numbers. LIBRARIES matches the texts that libraries produce, which are equal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import wire  # noqa: E402, F401
 
 COMPARED: Final = 100
 
-OTHERS: Final = re.compile(
+LIBRARIES: Final = re.compile(
     r"java\.util\.regex\.|Invalid topics pattern: "  # Java's and Python's regular expressions
     r"|missing \) at position"
     r"|.*SchemaParseException: "  # the parsers of JSON
@@ -37,7 +37,7 @@ OTHERS: Final = re.compile(
 
 def text_of(note: str) -> str:
     """Return the part of an error's text that is compared."""
-    if OTHERS.match(note):
+    if LIBRARIES.match(note):
         return "a text of a library"
     return re.sub(r"0x[0-9a-f]+|\d+", "N", note)[:COMPARED]
 

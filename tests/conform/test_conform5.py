@@ -1,4 +1,4 @@
-"""What the transcripts of scalable topics leave out."""
+"""What the transcripts of scalable topics and the comparison of error texts leave out."""
 
 from __future__ import annotations
 
@@ -75,3 +75,25 @@ def test_values_of_rest_that_differ_from_run_to_run(conform5):
         "segments": {"0": {"createdAtMs": "T", "sealedAtMs": -1, "msgRateIn": "R"}},
         "ownerBroker": "PLACE",
     }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_equal"),
+    [
+        ("Topic t-1 not found (0x00000000_0xffffffff)", "Topic t-2 not found (0x80000000_0xffffffff)", True),
+        ("Topic t not found", "Topic t does not exist", False),
+        ("Topic t not found", "", False),
+        ("x" * 100 + "y", "x" * 100 + "z", True),
+        ("java.util.regex.PatternSyntaxException: Dangling meta character", "missing ) at position 3", True),
+    ],
+)
+def test_the_texts_of_errors_are_compared_without_numbers_and_libraries(conform5, first, second, are_equal):
+    def lines(text: str) -> list[str]:
+        return conform5.conform.flat([{"do": ["c >> LOOKUP"], "got": {"c": [f"ERROR error=X message  # {text}"]}}])
+
+    assert (lines(first) == lines(second)) == are_equal
+
+
+def test_the_notes_of_other_commands_are_not_compared(conform5):
+    steps = [{"do": [], "got": {"c": ["SUCCESS request_id=1  # a note"]}}]
+    assert conform5.conform.flat(steps) == ["    c << SUCCESS request_id=1"]

@@ -56,7 +56,7 @@ class ScalableRound(Round):
         self._layout = self._read_layout()
 
     def live(self, seconds: float) -> None:
-        """Change the layout before the next kill; every second change is still under way then."""
+        """Change the layout before the next kill, or, in half of the cases, during it."""
         moment = self.random.uniform(0, seconds)
         super().live(moment)
         change = threading.Thread(target=self._change, daemon=True)

@@ -100,16 +100,6 @@ def test_invalid_topics(text, old, new):
         assert caught.value.text == f"Invalid topic name: {said.format(text)}"
 
 
-def test_a_name_with_a_cluster():
-    """The text is that of a broker 5.0.1."""
-    with pytest.raises(Refused) as caught:
-        topic_name("persistent://public/default/p1/0000-7fff-0")
-    assert caught.value.text == (
-        "Invalid topic name: V1 topic names (with cluster component) are no longer supported. Please use the V2 "
-        "format: '<domain>://tenant/namespace/topic'. Got: persistent://public/default/p1/0000-7fff-0"
-    )
-
-
 def test_namespaces():
     assert check_namespace("a-=:._1/b") == "a-=:._1/b"
     assert namespace_of(topic_name("a/b/t")) == "a/b"

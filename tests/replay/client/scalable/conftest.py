@@ -93,11 +93,8 @@ class ScriptedBroker:
         if name == "SCALABLE_TOPIC_LOOKUP":
             return [self.update(body.session_id)]
         if name == "SCALABLE_TOPIC_SUBSCRIBE":
-            return (
-                []
-                if not self.registers
-                else [pb.CommandScalableTopicSubscribeResponse(request_id=number, assignment=self.assignment())]
-            )
+            response = pb.CommandScalableTopicSubscribeResponse(request_id=number, assignment=self.assignment())
+            return [response] if self.registers else []
         if name == "PRODUCER":
             return [pb.CommandProducerSuccess(request_id=number, producer_name="p", last_sequence_id=-1)]
         if name == "SEND":
