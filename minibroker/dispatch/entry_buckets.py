@@ -2,8 +2,8 @@
 
 Rules of this file (measured on 5.0.1)
 1. Each consumer declares the same buckets: ranges of entry hashes that follow each other from 0 to 65535.
-2. Of B buckets, consumer i of n, in the order of arrival, gets the buckets from i*B/n, rounded down, to the next
-   consumer's.
+2. Of B buckets, consumer i of n, in the order of their names and ids, gets the buckets from i*B/n, rounded down, to the
+   next consumer's (EntryBucketConsumerSelector).
 3. The entry hash of an entry is its ``entry_hash_min``, or else the lower 16 bits of the hash of its key.
 """
 
@@ -49,6 +49,7 @@ class EntryBucketSelector:
             raise Refused(pb.ConsumerAssignError, text)
         losers = set(self._consumers)
         self._consumers.append(consumer)
+        self._consumers.sort(key=lambda one: (one.name, one.id))
         return losers
 
     def remove(self, consumer: Consumer) -> set[Consumer]:

@@ -19,14 +19,14 @@ def world(make_world):
     return world
 
 
-def join(world, ranges=FOUR, *, buckets=True):
+def join(world, ranges=FOUR, *, buckets=True, **fields):
     client = world.client()
     meta = pb.KeySharedMeta(
         keySharedMode=pb.STICKY,
         hashRanges=[pb.IntRange(start=start, end=end) for start, end in ranges],
         entry_bucket_dispatch=buckets,
     )
-    answer = client.subscribe(SEGMENT, subType=pb.CommandSubscribe.Key_Shared, keySharedMeta=meta)
+    answer = client.subscribe(SEGMENT, subType=pb.CommandSubscribe.Key_Shared, keySharedMeta=meta, **fields)
     client.flow()
     return client, answer
 
@@ -43,8 +43,8 @@ def entries(client):
 @pytest.mark.parametrize(
     ("consumers", "owners"), [(1, [0, 0, 0, 0]), (2, [0, 0, 1, 1]), (3, [0, 1, 2, 2]), (5, [1, 2, 3, 4])]
 )
-def test_buckets_follow_the_order_of_arrival(world, consumers, owners):
-    clients = [join(world)[0] for _ in range(consumers)]
+def test_buckets_follow_the_order_of_the_names(world, consumers, owners):
+    clients = [join(world, consumer_name=name)[0] for name in "edcba"[-consumers:]][::-1]
     producer = world.client()
     producer.producer(SEGMENT)
     for number, (start, _) in enumerate(FOUR):
@@ -54,7 +54,7 @@ def test_buckets_follow_the_order_of_arrival(world, consumers, owners):
 
 
 def test_an_entry_without_hashes_goes_by_its_key(world):
-    clients = [join(world)[0] for _ in range(4)]
+    clients = [join(world, consumer_name=name)[0] for name in "abcd"]
     producer = world.client()
     producer.producer(SEGMENT)
     publish(producer, 0, partition_key="k1")
@@ -66,12 +66,12 @@ def test_an_entry_without_hashes_goes_by_its_key(world):
 
 
 def test_pending_entries_of_a_bucket_drain_before_its_new_owner_gets_more(world):
-    one, _ = join(world)
+    one, _ = join(world, consumer_name="a")
     producer = world.client()
     producer.producer(SEGMENT)
     publish(producer, 0, entry_hash_min=60000)
     [message] = one.hear()
-    other, _ = join(world)
+    other, _ = join(world, consumer_name="b")
     publish(producer, 1, entry_hash_min=60000)
     assert entries(other) == []
     one(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[message.message_id]))
