@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
 
 SCALABLE = "/admin/v2/scalable/public/default"
 TOPIC = f"{SCALABLE}/orders"
@@ -185,6 +186,28 @@ def test_a_seek_closes_the_consumers_and_skipping_does_not(five):
     assert rest("POST", f"{TOPIC}/subscriptions/sub/seek?timestamp=1").status == 204
     assert kinds(client.hear()) == ["CloseConsumer"]
     assert rest("GET", f"{TOPIC}/stats").json["subscriptions"]["sub"]["msgBacklog"] == 1
+
+
+def test_a_seek_compares_the_times_of_segments_before_those_of_messages(five):
+    """A segment sealed up to the time is skipped, and one created from the time on starts at its first message."""
+    world, rest = five
+    create(rest)
+    client = world.client()
+    created = world.now
+    for segment, ahead in ((SEGMENT, 5000), ("segment://public/default/orders/0000-7fff-1", -5000)):
+        client.producer(segment)
+        client.subscribe(segment, initialPosition=pb.CommandSubscribe.Earliest)
+        metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=world.now + ahead)
+        client(pb.CommandSend(producer_id=1, sequence_id=0, num_messages=1), entry=push_entry(metadata, b"x"))
+        if segment == SEGMENT:
+            world.advance(1000)
+            sealed = world.now
+            rest("POST", f"{TOPIC}/split/0")
+            client = world.client()
+    for time, backlogs in ((created, [1, 1]), (sealed, [0, 1]), (sealed + 1, [0, 0])):
+        assert rest("POST", f"{TOPIC}/subscriptions/sub/seek?timestamp={time}").status == 204
+        segments = rest("GET", f"{TOPIC}/stats").json["subscriptions"]["sub"]["segments"]
+        assert [segments[number]["msgBacklog"] for number in ("0", "1")] == backlogs
 
 
 def test_an_invalid_policy_stops_automatic_changes(five):
