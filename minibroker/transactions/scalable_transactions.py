@@ -4,7 +4,7 @@ Rules of this file (measured on 5.0.1)
 1. NEW_TXN does not require a connected coordinator, and accepts any coordinator id. Only TC_CLIENT_CONNECT_REQUEST
    checks that the coordinator is one of ``transactionCoordinatorScalableTopicsParallelism``.
 2. Ended transactions are remembered for the retention time. A repeated end succeeds, and so does the addition of topics
-   and subscriptions; the opposite end is refused.
+   and subscriptions; the opposite end is refused. A repeated end applies to the acknowledgements since the last end.
 3. A transaction ends on its segments and their subscriptions. It never ends on a classic topic, although its messages
    are accepted there: they stay invisible, as on the real broker.
 4. Expired transactions are aborted by a sweep at an interval. Until then they can be committed.
@@ -102,18 +102,18 @@ class ScalableTransactions:
     def end_transaction(self, meta: TxnMeta, *, commit: bool) -> None:
         """Commit or abort a transaction. Raises Refused (InvalidTxnStatus) if it has ended in the other way."""
         status = TxnStatus.COMMITTED if commit else TxnStatus.ABORTED
-        if meta.status is status:
-            return
-        if meta.status in _ENDED:
-            text = f"Transaction {text_of(meta.id)} is {meta.status.name}, cannot transition to {status.name}"
-            raise Refused(pb.InvalidTxnStatus, text)
-        meta.status, meta.ended_ms = status, self._scheduler.now
-        self.on_change(meta)
+        ended = meta.status is status
+        if not ended:
+            if meta.status in _ENDED:
+                text = f"Transaction {text_of(meta.id)} is {meta.status.name}, cannot transition to {status.name}"
+                raise Refused(pb.InvalidTxnStatus, text)
+            meta.status, meta.ended_ms = status, self._scheduler.now
+            self.on_change(meta)
         for topic, name in sorted(meta.subscriptions):
             with suppress(Refused):  # a name that is no topic is accepted and ignored
                 self._client.end_on_subscription(topic, name, meta.id, -1, commit=commit)
         for topic in sorted(meta.topics):
-            if topic.startswith("segment://"):
+            if not ended and topic.startswith("segment://"):  # an ended transaction accepts no more messages
                 with suppress(Refused):
                     self._client.end_on_topic(topic, meta.id, -1, commit=commit)
 

@@ -72,6 +72,22 @@ def test_an_end_can_be_repeated_but_not_changed(client, first, second, text):
     assert not client.one(late).HasField("error")
 
 
+def test_a_repeated_commit_applies_the_acknowledgements_after_the_first(client):
+    new(client)
+    client.producer(SEGMENT)
+    client.subscribe(SEGMENT, subType=pb.CommandSubscribe.Exclusive)
+    client.flow()
+    [message] = [one for one in publish(client, 0, in_transaction=False) if isinstance(one, pb.CommandMessage)]
+    client(end(pb.COMMIT))
+    place, ids = message.message_id, {"txnid_most_bits": 3, "txnid_least_bits": 0}
+    client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Cumulative, message_id=[place], **ids))
+    client(end(pb.COMMIT))
+    refused = client.one(
+        pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Cumulative, message_id=[place], request_id=5, **ids)
+    )
+    assert "within range of cursor's markDeletePosition" in refused.message
+
+
 def test_an_unknown_transaction(client):
     refused = client.one(end(pb.COMMIT, 999))
     text = "Client (null) is neither the owner of the transaction (3,999) nor a super user"
