@@ -9,7 +9,9 @@ Rules of this file
 4. Single entries are not tracked: REDELIVER restarts at the mark-delete position, and redelivery counts are always 0.
 5. A consumer with readCompacted reads the compacted ledger up to the compaction horizon, and then the topic. Its first
    read starts at the first compacted message if the consumer starts at the earliest message (CompactedTopicUtils).
-6. An Exclusive consumer with key hash ranges receives only entries in these ranges. Other entries are not acknowledged.
+6. A read that ends before an open transaction, or whose entries are all dropped, sends nothing, but counts as consumed
+   (PersistentDispatcherSingleActiveConsumer.dispatchEntriesToConsumer calls Consumer.sendMessages in any case).
+7. An Exclusive consumer with key hash ranges receives only entries in these ranges. Other entries are not acknowledged.
 
 The election of the active consumer is that of AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer.
 Only consumers with the best priority level take part. On a partition, they are sorted by name, and the partition index
@@ -159,6 +161,8 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             size = self.read_size(consumer.permits, consumer.avg_messages_per_entry)
             count = limits.entries(self, size) if limits else size
             entries = read(count) if count else []
+            if entries or (count and self.cursor.has_more):
+                consumer.last_consumed = self.broker.now
             if not entries:
                 if count:
                     self.check_end_of_topic()

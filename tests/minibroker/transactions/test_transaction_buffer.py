@@ -21,6 +21,20 @@ def test_consumers_of_all_types_stop_before_an_open_transaction(scene):
         scene.consumer(pb.CommandUnsubscribe(consumer_id=number))
 
 
+def test_an_exclusive_consumer_consumes_at_reads_without_messages(scene):
+    """A read that ends before an open transaction, and one that returns aborted messages, but not one at the end."""
+    scene.subscribe("Exclusive")
+    [consumer] = scene.subscription.consumers
+    txn = scene.begin()
+    scene.add_topic(txn)
+    assert consumer.last_consumed == 0
+    scene.publish("open", txn)
+    assert consumer.last_consumed == scene.world.now
+    scene.world.wait(1)
+    scene.end(txn, pb.ABORT)
+    assert (consumer.last_consumed, scene.received()) == (scene.world.now, [])
+
+
 def test_a_read_does_not_pass_the_max_read_position_after_acknowledged_entries(scene):
     ids = [scene.publish(text) for text in ("m0", "m1", "m2")]
     txn = scene.begin()
