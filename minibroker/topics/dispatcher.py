@@ -141,9 +141,11 @@ class PersistentDispatcher(Dispatcher):
     def check_end_of_topic(self) -> None:
         """Send REACHED_END_OF_TOPIC after the first empty read of a terminated topic.
 
-        A real cursor keeps this read registered, and refuses later ones (ManagedCursorImpl.asyncReadEntriesOrWait).
+        A real cursor keeps this read registered, and refuses later ones (ManagedCursorImpl.asyncReadEntriesOrWait). A
+        read that ends before an open transaction is not at the end.
         """
-        if self.cursor.waits_at_end or self.pending_read_at_end or not self.ledger.terminated:
+        cursor = self.cursor
+        if cursor.waits_at_end or self.pending_read_at_end or not self.ledger.terminated or cursor.has_more:
             return
         self.cursor.waits_at_end = True
         if self.subscription.backlog == 0:

@@ -337,7 +337,7 @@ class Subscription:
         """Acknowledge an entry that no consumer can read."""
         if self.cursor is not None:
             self.cursor.delete(offset)
-            self._mark_delete_moved()
+            self._after_ack()
 
     def _entry_acknowledged(self, consumer: Consumer, offset: int) -> None:
         """Remove the pending ack of an acknowledged entry."""

@@ -105,7 +105,6 @@ DIFFERENT: Final = {
     "checkpoint.same_name_of_both_kinds": "A name taken over by the other type is not told its segments once more.",
     "grace.two_consumers_of_one_connection": "The others are told after each of two consumers that were lost together.",
     "stream.same_consumer_id": "Two names with one consumer id get their segments in another order.",
-    "transactions5.split_and_abort": "REACHED_END_OF_TOPIC is sent once.",
     "transactions5.unload": "The message of an open transaction stays hidden after an unload.",
 }
 """The scenarios in which this broker differs from a real one, and how."""

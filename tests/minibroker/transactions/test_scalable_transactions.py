@@ -88,6 +88,18 @@ def test_a_repeated_commit_applies_the_acknowledgements_after_the_first(client):
     assert "within range of cursor's markDeletePosition" in refused.message
 
 
+def test_an_abort_on_a_sealed_segment_ends_it_twice(world, client):
+    """The acknowledgement of the aborted message, and the read after it, also if an earlier read waited for the end."""
+    new(client)
+    client.producer(SEGMENT)
+    client.subscribe(SEGMENT, subType=pb.CommandSubscribe.Exclusive)
+    publish(client, 0)
+    world.broker.topics[SEGMENT].terminate()
+    client.flow()
+    told = client(end(pb.ABORT))
+    assert sum(isinstance(one, pb.CommandReachedEndOfTopic) for one in told) == 2
+
+
 def test_an_unknown_transaction(client):
     refused = client.one(end(pb.COMMIT, 999))
     text = "Client (null) is neither the owner of the transaction (3,999) nor a super user"
