@@ -15,7 +15,7 @@ from typing import Any, Final
 from typer.main import get_command
 
 from pcli.cli import __version__
-from pcli.cli.commands import app
+from pcli.cli.commands import application
 from pcli.cli.common.help_pages import help_records
 
 __all__ = ["EXIT_CODES", "Entry", "command_line", "manual_pages", "markdown", "panels"]
@@ -80,7 +80,7 @@ def entry_of(command: Any, name: str, outer: Any = None) -> Entry:
 
 def command_line() -> Entry:
     """Return the entry of `pcli`."""
-    return entry_of(get_command(app), "pcli")
+    return entry_of(get_command(application()), "pcli")
 
 
 def panels(root: Entry) -> dict[str, list[Entry]]:

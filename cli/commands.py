@@ -2,7 +2,7 @@
 
 Rules of this file
 1. `pcli --help` takes at most 150 ms: at the top level, the modules of the commands import only typer and the standard
-   library. They import everything else inside functions.
+   library. They import everything else inside functions. Another command imports no other module of a command.
 2. PcliError, Ctrl-C and a closed stdout are handled here, not in commands.
 3. Messages about usage errors do not contain the wording of the libraries that check the arguments.
 """
@@ -12,29 +12,21 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from pcli.cli import __version__
-from pcli.cli.browse import browse
-from pcli.cli.client import consume, produce
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.option_groups import flattened
 from pcli.cli.common.options import option
 from pcli.cli.common.output import Exit, fail, stop_quietly
 from pcli.cli.common.usage_errors import plain_usage_text
-from pcli.cli.diagnosis import bundle, diagnose, trace, why
-from pcli.cli.frames import capture, decode, dissect, encode, fields, follow, wireshark
-from pcli.cli.replay import replay, reproduce
-from pcli.cli.servers import broker, proxy, token
-from pcli.cli.stats import stats
-from pcli.cli.tables import analyze, doctor, report, spark_analyze, spark_stream, sql, tables
-from pcli.cli.top import top
 from pcli.codec.errors import PcliError
 
-__all__ = ["app", "run"]
+__all__ = ["application", "run"]
 
 
 class _Edge(TyperGroup):
@@ -79,56 +71,75 @@ class _Edge(TyperGroup):
         return result
 
 
-app = typer.Typer(
-    name="pcli",
-    cls=_Edge,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Toolkit and protocol debugger for the binary protocol of Apache Pulsar.",
-    epilog="Exit codes: 0: success; 1: a check failed, or nothing was found; 2: wrong usage, unreadable input, or a "
-    "refusal by the peer; 3: damaged or truncated input (everything before the damage is shown).",
-)
-
 _FRAMES = "Frames and captures"
 _SERVERS = "Brokers and proxies"
 _CLIENTS = "Clients of a broker"
 _DIAGNOSIS = "Diagnosis of captures"
 _TABLES = "Tables from captures of any size"
 
-_COMMANDS: Final = {
-    _FRAMES: (
-        decode.decode,
-        encode.encode,
-        dissect.dissect,
-        browse.browse,
-        follow.follow,
-        fields.fields,
-        capture.capture,
-        wireshark.wireshark,
-    ),
-    _SERVERS: (broker.broker, proxy.proxy),
-    _CLIENTS: (produce.produce, consume.consume, replay.replay, reproduce.reproduce),
-    _DIAGNOSIS: (diagnose.diagnose, why.why, top.top, trace.trace, bundle.bundle),
-    _TABLES: (
-        analyze.analyze,
-        spark_analyze.spark_analyze,
-        spark_stream.spark_stream,
-        report.report,
-        sql.sql,
-        doctor.doctor,
-    ),
+_MODULES: Final = {
+    "frames.decode": _FRAMES,
+    "frames.encode": _FRAMES,
+    "frames.dissect": _FRAMES,
+    "browse.browse": _FRAMES,
+    "frames.follow": _FRAMES,
+    "frames.fields": _FRAMES,
+    "frames.capture": _FRAMES,
+    "frames.wireshark": _FRAMES,
+    "servers.broker": _SERVERS,
+    "servers.proxy": _SERVERS,
+    "servers.token": _SERVERS,
+    "client.produce": _CLIENTS,
+    "client.consume": _CLIENTS,
+    "replay.replay": _CLIENTS,
+    "replay.reproduce": _CLIENTS,
+    "diagnosis.diagnose": _DIAGNOSIS,
+    "diagnosis.why": _DIAGNOSIS,
+    "top.top": _DIAGNOSIS,
+    "diagnosis.trace": _DIAGNOSIS,
+    "diagnosis.bundle": _DIAGNOSIS,
+    "stats.stats": _DIAGNOSIS,
+    "tables.analyze": _TABLES,
+    "tables.spark_analyze": _TABLES,
+    "tables.spark_stream": _TABLES,
+    "tables.report": _TABLES,
+    "tables.sql": _TABLES,
+    "tables.doctor": _TABLES,
+    "tables.tables": _TABLES,
 }
-"""The functions of the commands, by the title of their panel."""
+"""The modules of the commands, and the titles of their panels. A command and its function have the name of the module.
+A module with a group of commands has an ``app`` instead."""
 
-for _panel, _functions in _COMMANDS.items():
-    for _function in _functions:
-        _name = _function.__name__.replace("_", "-")
-        app.command(_name, cls=PlainCommand, rich_help_panel=_panel)(flattened(_function))
-app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSIS)
-app.add_typer(token.app, name="token", rich_help_panel=_SERVERS)
-app.add_typer(tables.app, name="tables", rich_help_panel=_TABLES)
+
+def application(only: str = "") -> typer.Typer:
+    """Return the application with all commands, or with one of them, whose module alone is then imported."""
+    app = typer.Typer(
+        name="pcli",
+        cls=_Edge,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Toolkit and protocol debugger for the binary protocol of Apache Pulsar.",
+        epilog="Exit codes: 0: success; 1: a check failed, or nothing was found; 2: wrong usage, unreadable input, or "
+        "a refusal by the peer; 3: damaged or truncated input (everything before the damage is shown).",
+    )
+    app.callback()(_root)
+    for path, panel in _MODULES.items():
+        if only not in ("", _name(path)):
+            continue
+        module = import_module(f"pcli.cli.{path}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=_name(path), rich_help_panel=panel)
+        else:
+            function = flattened(getattr(module, path.rpartition(".")[2]))
+            app.command(_name(path), cls=PlainCommand, rich_help_panel=panel)(function)
+    return app
+
+
+def _name(path: str) -> str:
+    """Return the name of the command in a module."""
+    return path.rpartition(".")[2].replace("_", "-")
 
 
 def _version(wanted: bool) -> None:
@@ -137,7 +148,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, option("--version", "Print the version and exit.", callback=_version, is_eager=True)
@@ -157,4 +167,5 @@ def run() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     # There are many frames, and they form no cycles. With the default threshold, collection takes 10 % of the time.
     gc.set_threshold(50_000)
-    app(prog_name="pcli")
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    application(first if first in {"--version", *map(_name, _MODULES)} else "")(prog_name="pcli")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pcli.cli.commands import app
+from pcli.cli.commands import application
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -128,7 +128,7 @@ def test_faults_of_the_command_line_in_the_docs_are_faults():
 @pytest.fixture
 def pcli_help():
     def run(command):
-        result = CliRunner().invoke(app, [command, "--help"])
+        result = CliRunner().invoke(application(), [command, "--help"])
         assert result.exit_code == 0
         return result.stdout
 

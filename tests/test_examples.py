@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from pcli.cli.commands import app
+from pcli.cli.commands import application
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -130,6 +130,9 @@ LINES = sorted(
 )
 
 
+PCLI = get_command(application())
+
+
 def test_there_are_commands():
     assert len(LINES) > 100
 
@@ -137,7 +140,7 @@ def test_there_are_commands():
 @pytest.mark.parametrize(("page", "line"), LINES, ids=lambda value: value[:60])
 def test_every_command_of_the_pages_parses(page, line):
     words = next(part[part.index("pcli") + 1 :] for part in pipeline(line) if "pcli" in part)
-    command, context, name = get_command(app), None, "pcli"
+    command, context, name = PCLI, None, "pcli"
     while hasattr(command, "commands") and words and words[0] in command.commands:
         context = command.context_class(command, info_name=name, parent=context)
         name, *words = words

@@ -35,9 +35,9 @@ def test_each_page_is_in_the_navigation_once(pages):
 def test_there_is_a_page_for_each_command(pages):
     from typer.main import get_command
 
-    from pcli.cli.commands import app
+    from pcli.cli.commands import application
 
-    names = get_command(app).commands
+    names = get_command(application()).commands
     assert {name for name in pages if name.startswith("commands/")} == {f"commands/{name}.md" for name in names}
     assert "`-I, --interval SECONDS`" in pages["commands/stats.md"], "the options of subcommands are on the page"
     assert "](../trace.md)" in pages["commands/trace.md"]

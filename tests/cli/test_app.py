@@ -5,6 +5,7 @@ import signal
 import struct
 import subprocess
 import sys
+from textwrap import dedent
 
 import pytest
 
@@ -28,11 +29,28 @@ def test_every_command_has_help(pcli, command):
     assert result.out.startswith(f"Usage: pcli {command}")
 
 
+def imported_by(*arguments: str) -> set[str]:
+    """Return the modules that a command imports."""
+    script = """
+        import sys
+        from pcli.cli.commands import run
+        try:
+            run()
+        except SystemExit:
+            print(*sys.modules)
+    """
+    command = [sys.executable, "-c", dedent(script), *arguments]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split())
+
+
 def test_help_imports_nothing_heavy():
-    script = "import sys; import pcli.cli.commands; print([m for m in sys.modules if m in %r])"
-    heavy = ("google.protobuf", "rich.console", "scapy", "pyspark", "numpy", "pcli.codec.proto", "cramjam")
-    done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    heavy = {"google.protobuf", "rich.console", "scapy", "pyspark", "numpy", "pcli.codec.proto", "cramjam"}
+    assert not imported_by("--help") & heavy
+
+
+@pytest.mark.parametrize("first", ["decode", "--version"])
+def test_a_command_imports_no_other_command(first):
+    assert not imported_by(first, "--help") & {"pcli.cli.frames.dissect", "pcli.cli.stats.stats"}
 
 
 def test_version(pcli):

@@ -25,7 +25,7 @@ import zipfile
 import pytest
 import typer.main
 
-from pcli.cli.commands import app
+from pcli.cli.commands import application
 from pcli.codec.capture.tap_recording import Recording
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
@@ -257,7 +257,7 @@ ENVIRONMENT = {
 
 def commands():
     """Return the commands by name."""
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(application())
     found = {}
     for name, command in group.commands.items():
         subcommands = getattr(command, "commands", None)

@@ -5,12 +5,14 @@ import re
 import pytest
 from typer.main import get_command
 
-from pcli.cli.commands import app
+from pcli.cli.commands import application
 
-COMMANDS = [[one.name] for one in app.registered_commands] + [
-    ["stats", one.name or one.callback.__name__] for one in app.registered_groups[0].typer_instance.registered_commands
+APP = application()
+STATS = next(one.typer_instance for one in APP.registered_groups if one.name == "stats")
+COMMANDS = [[one.name] for one in APP.registered_commands] + [
+    ["stats", one.name or one.callback.__name__] for one in STATS.registered_commands
 ]
-ROOT_COMMAND = get_command(app)
+ROOT_COMMAND = get_command(APP)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: "-".join(arguments))
