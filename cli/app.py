@@ -1,7 +1,7 @@
 """The entry point of `pcli`. It imports almost nothing, so that Ctrl-C prints no traceback from the start.
 
-Importing the commands takes a third of a second, and longer on a busy machine. The user may press Ctrl-C during this
-time.
+The imports of a command take up to a third of a second, and longer on a busy machine. The user may press Ctrl-C during
+this time.
 """
 
 from __future__ import annotations

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pcli.codec.proto import pb
 
-__all__ = ["Refused", "decoding", "service_exception"]
+__all__ = ["SERVICE_EXCEPTION", "Refused", "decoding", "service_exception"]
+
+SERVICE_EXCEPTION: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
+"""The class of the real broker whose inner classes are its exceptions."""
 
 
 class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
@@ -27,7 +31,7 @@ class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
 
 def service_exception(name: str, text: str) -> str:
     """Return the text of a BrokerServiceException with the name of its class, as Throwable.toString writes it."""
-    return f"org.apache.pulsar.broker.service.BrokerServiceException${name}: {text}"
+    return f"{SERVICE_EXCEPTION}${name}: {text}"
 
 
 @contextmanager

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 INVALID_NAME: Final = "Invalid topic name: "
-"""The start of the errors for invalid names."""
+"""The start of most errors for invalid names."""
 _SCALABLE: Final = ("topic", "segment")
 """The domains of scalable topics and their segments."""
 _SEGMENT: Final = re.compile("[^/]+/[0-9a-fA-F]{1,4}-[0-9a-fA-F]{1,4}-[0-9]{1,19}")
@@ -47,17 +47,17 @@ _PENDING_ACK: Final = "__transaction_pending_ack"
 _COORDINATORS: Final = re.compile("persistent://pulsar/system/(transaction_coordinator_assign|__transaction_log_).*")
 
 
-def topic_name(text: str, *, scalable: bool = False) -> TopicName:
+def topic_name(text: str, *, scalable: bool = False, prefix: str = INVALID_NAME) -> TopicName:
     """Parse the topic name in a request; ``scalable`` permits names of scalable topics and segments.
 
-    Raises Refused (InvalidTopicName).
+    Raises Refused (InvalidTopicName); the message begins with ``prefix``.
     """
     try:
         name = TopicName.parse(text)
     except LocalError:
         name = None
     if name is None or name.cluster is not None or not _permitted(name, scalable=scalable):
-        raise Refused(pb.InvalidTopicName, f"{INVALID_NAME}{_problem(text, scalable=scalable)}")
+        raise Refused(pb.InvalidTopicName, f"{prefix}{_problem(text, scalable=scalable)}")
     return name
 
 

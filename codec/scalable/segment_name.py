@@ -16,6 +16,7 @@ __all__ = [
     "HASHES",
     "SegmentName",
     "classic_namesake",
+    "initial_starts",
     "is_name_on_segment",
     "name_on_segment",
     "name_without_segment",
@@ -65,6 +66,11 @@ def scalable_topic(name: str) -> str:
         return name
     parts = SegmentName.parse(name) if name.startswith("segment://") else None
     return "" if parts is None else parts.topic
+
+
+def initial_starts(count: int) -> list[int]:
+    """Return the first hashes of the segments of a new topic with ``count`` segments. The last range may be wider."""
+    return [HASHES // count * index for index in range(count)]
 
 
 def scalable_namesake(classic: str) -> str:

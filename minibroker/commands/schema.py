@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import INVALID_NAME
 from pcli.minibroker.topics.schema_checks import add_producer_schema
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
-    from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.connection import Connection, Handler
 
 __all__ = ["HANDLERS"]
@@ -34,7 +32,7 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
             raise RemoteError(f"a schema version of {len(command.schema_version)} bytes")
         version = command.schema_version[:_VERSION_BYTES]
     broker = connection.broker
-    schemas, schema_id = broker.schemas, _topic_name(connection, command.topic).schema_id
+    schemas, schema_id = broker.schemas, broker.topic_registry.topic_name(command.topic, prefix="").schema_id
     stored, deleted = schemas.get(schema_id, version), schemas.deletion(schema_id, version)
     if stored is not None:
         schema, found = stored.schema, stored.version
@@ -47,18 +45,10 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
     )
 
 
-def _topic_name(connection: Connection, text: str) -> TopicName:
-    """Parse a topic name. Raises Refused (InvalidTopicName); here the message starts with the reason."""
-    try:
-        return connection.broker.topic_registry.topic_name(text)
-    except Refused as refusal:
-        raise Refused(refusal.code, refusal.text.removeprefix(INVALID_NAME)) from None
-
-
 def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
     """Handle GET_OR_CREATE_SCHEMA. The schema is added like a producer's schema. The topic must exist."""
     try:
-        name = _topic_name(connection, command.topic)
+        name = connection.broker.topic_registry.topic_name(command.topic, prefix="")
     except Refused as refusal:
         if connection.broker.version.refuses_schema_of_bad_name:
             raise

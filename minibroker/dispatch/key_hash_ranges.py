@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ class KeyHashRanges:
         """Return the reason why the ranges are invalid, or an empty string if they are valid."""
         if not self.pairs:
             return "Ranges for KeyShared policy must not be empty."
-        for place, (start, end) in enumerate(self.pairs):
+        for (start, end), following in zip_longest(self.pairs, self.pairs[1:]):
             if start > end:
                 return f"Fixed hash range start > end for range: [{start},{end}]"
-            for first, last in self.pairs[place + 1 : place + 2]:
-                if first <= end:
-                    return f"Consumer's own ranges conflict: [{start},{end}] overlaps with [{first},{last}]"
+            if following is not None and following[0] <= end:
+                first, last = following
+                return f"Consumer's own ranges conflict: [{start},{end}] overlaps with [{first},{last}]"
         return ""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pcli.codec.scalable import Layout, Segment
-from pcli.codec.scalable.segment_name import HASHES
+from pcli.codec.scalable.segment_name import HASHES, initial_starts
 
 __all__ = [
     "LayoutError",
@@ -44,8 +44,7 @@ def _bounds(buckets: int) -> tuple[int, ...]:
 def _ranges(count: int) -> list[tuple[int, int]]:
     if count > HASHES:
         raise LayoutError("end must be in [0x0000, 0xFFFF], got: -1")
-    width = HASHES // count
-    starts = [width * index for index in range(count)]
+    starts = initial_starts(count)
     return list(zip(starts, [*(start - 1 for start in starts[1:]), HASHES - 1], strict=True))
 
 

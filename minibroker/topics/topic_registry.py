@@ -24,6 +24,7 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import (
     CHANGE_EVENTS,
+    INVALID_NAME,
     SNAPSHOT,
     document_path,
     is_internal,
@@ -88,9 +89,9 @@ class TopicRegistry:
         self.lookups = 0
         """Number of successful lookups."""
 
-    def topic_name(self, text: str) -> TopicName:
-        """Parse the topic name in a request. Raises Refused (InvalidTopicName)."""
-        return topic_name(text, scalable=self._broker.settings.scalableTopicsEnabled)
+    def topic_name(self, text: str, prefix: str = INVALID_NAME) -> TopicName:
+        """Parse the topic name in a request. Raises Refused (InvalidTopicName); the message begins with ``prefix``."""
+        return topic_name(text, scalable=self._broker.settings.scalableTopicsEnabled, prefix=prefix)
 
     # -- bundles -------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,3 @@
-import java.io.IOException;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -21,8 +18,7 @@ import org.apache.pulsar.client.api.transaction.Transaction;
  * <p>It prints an event per line; `trial.py` reads them. Errors of operations are expected, because the broker is
  * killed: their outcome is unknown, and nothing is printed.
  */
-public final class Load {
-    private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+public final class Load extends CrashLoad {
     private static final int PENDING = 200;
     private static final int TXN_SECONDS = 3;
 
@@ -42,12 +38,12 @@ public final class Load {
     public static void main(String[] words) throws Exception {
         Load load = new Load(words[0]);
         Thread[] threads = {
-            load.start(() -> load.produce("public/default/plain", true)),
-            load.start(() -> load.produce("public/default/single", false)),
-            load.start(() -> load.produce("public/dedup/once", true)),
-            load.start(() -> load.consume("public/default/plain", "individual", false)),
-            load.start(() -> load.consume("public/dedup/once", "cumulative", true)),
-            load.start(load::transactions),
+            start(() -> load.produce("public/default/plain", true)),
+            start(() -> load.produce("public/default/single", false)),
+            start(() -> load.produce("public/dedup/once", true)),
+            start(() -> load.consume("public/default/plain", "individual", false)),
+            start(() -> load.consume("public/dedup/once", "cumulative", true)),
+            start(load::transactions),
         };
         waitForEndOfInput();
         load.stopped = true;
@@ -56,28 +52,6 @@ public final class Load {
         }
         OUT.println("END");
         Runtime.getRuntime().halt(0);
-    }
-
-    private static void waitForEndOfInput() throws IOException {
-        while (System.in.read() >= 0) {
-            // The harness closes the input to stop the load.
-        }
-    }
-
-    private interface Work {
-        void run() throws Exception;
-    }
-
-    private Thread start(Work work) {
-        Thread thread = new Thread(() -> {
-            try {
-                work.run();
-            } catch (Exception fault) {
-                OUT.println("FAULT\t" + fault.toString().replace('\n', ' '));
-            }
-        });
-        thread.start();
-        return thread;
     }
 
     private static String id(Message<byte[]> message) {

@@ -1,6 +1,3 @@
-import java.io.IOException;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -30,8 +27,7 @@ import org.apache.pulsar.client.api.v5.schema.Schema;
  * is killed: their outcome is unknown, and nothing is printed. After its input has ended, nothing is sent any more. The
  * consumers go on until they have every message with a receipt, and new consumers read both topics from the beginning.
  */
-public final class LoadV5 {
-    private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+public final class LoadV5 extends CrashLoad {
     private static final String LOAD = "topic://public/default/load";
     private static final String TXN = "topic://public/default/txn";
     private static final int PENDING = 100;
@@ -62,9 +58,9 @@ public final class LoadV5 {
 
     public static void main(String[] words) throws Exception {
         LoadV5 load = new LoadV5(words[0]);
-        List<Thread> senders = List.of(load.start(load::produce), load.start(load::transactions));
+        List<Thread> senders = List.of(start(load::produce), start(load::transactions));
         List<Thread> consumers = List.of(
-                load.start(() -> load.stream("s1")), load.start(() -> load.stream("s2")), load.start(load::queue));
+                start(() -> load.stream("s1")), start(() -> load.stream("s2")), start(load::queue));
         waitForEndOfInput();
         load.sending = false;
         for (Thread thread : senders) {
@@ -82,33 +78,11 @@ public final class LoadV5 {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void waitForEndOfInput() throws IOException {
-        while (System.in.read() >= 0) {
-            // The harness closes the input to stop the load.
-        }
-    }
-
     private void waitForConsumers() throws InterruptedException {
         long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(DRAIN_S);
         while (System.nanoTime() < until && !(streamed.containsAll(confirmed) && queued.containsAll(confirmed))) {
             Thread.sleep(100);
         }
-    }
-
-    private interface Work {
-        void run() throws Exception;
-    }
-
-    private Thread start(Work work) {
-        Thread thread = new Thread(() -> {
-            try {
-                work.run();
-            } catch (Exception fault) {
-                OUT.println("FAULT\t" + fault.toString().replace('\n', ' '));
-            }
-        });
-        thread.start();
-        return thread;
     }
 
     private Producer<String> producer(String topic) throws PulsarClientException {

@@ -39,10 +39,11 @@ _TOPICS = ("default/plain", "default/single", "dedup/once", "default/txn-a", "de
 def load_command(source: Path = _FOLDER / "Load.java", *poms: Path) -> list[str | Path]:
     """Return the command line of a load, without its argument. Raises MissingError without Java or Maven."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "pcli-crash" / f"java-{digest(source)[:16]}"
+    sources = [_FOLDER / "CrashLoad.java", source]
+    folder = caches / "pcli-crash" / f"java-{digest(*sources)[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
-        return [*build_java(folder, [source], *poms), source.stem]
+        return [*build_java(folder, sources, *poms), source.stem]
 
 
 @dataclass(slots=True)

@@ -78,6 +78,15 @@ class Model:
         """Return the numbers of the objects that the plan has not closed."""
         return [number for number, one in enumerate(objects) if one["open"]]
 
+    def close_one(self, drawn: Numbers, objects: Sequence[dict[str, Any]]) -> int | None:
+        """Close an open object that is drawn. Return its number, or None if no object is open."""
+        choices = self.open(objects)
+        if not choices:
+            return None
+        number = drawn.pick(choices)
+        objects[number]["open"] = False
+        return number
+
     def consumers_of(self, target: tuple[int, int], subscription: str) -> list[dict[str, Any]]:
         """Return the open consumers of a subscription."""
         return [

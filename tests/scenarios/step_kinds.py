@@ -212,11 +212,9 @@ def close_consumer(model: Model, drawn: Numbers) -> Step | None:
 
 def close_producer(model: Model, drawn: Numbers) -> Step | None:
     """The end of a producer: CLOSE_PRODUCER, or the end of its connection."""
-    choices = model.open(model.producers)
-    if not choices:
+    number = model.close_one(drawn, model.producers)
+    if number is None:
         return None
-    number = drawn.pick(choices)
-    model.producers[number]["open"] = False
     return {"do": "close_producer", "producer": number, "how": drawn.pick(("command", "command", "socket"))}
 
 

@@ -13,6 +13,7 @@ from pcli.codec.scalable import SegmentName
 from pcli.codec.wire.topic_name import TopicName, split_partition
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError, unexpected
 from pcli.minibroker.admin.topics.topics import clients_text
+from pcli.minibroker.errors import SERVICE_EXCEPTION
 from pcli.minibroker.policies.java_types import STRING_LIST
 from pcli.minibroker.topic_names import invalid_segment_name
 
@@ -25,7 +26,6 @@ __all__ = ["ENDPOINTS"]
 _SEGMENT: Final = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
 _SUBSCRIPTION: Final = f"{_SEGMENT}/subscription/{{subscription}}"
 _DESCRIPTOR: Final = re.compile(r"([0-9a-fA-F]{1,4})-([0-9a-fA-F]{1,4})-([0-9]{1,18})")
-_SERVICE: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
 
 _Operation = Callable[[Call, TopicName], Any]
 
@@ -85,7 +85,7 @@ def _delete(call: Call, name: TopicName) -> None:
         return
     consumers, producers = len(topic.consumers), len(topic.producers)
     if (consumers or producers) and not call.flag("force"):
-        raise unexpected(clients_text(consumers, producers), f"{_SERVICE}$TopicBusyException")
+        raise unexpected(clients_text(consumers, producers), f"{SERVICE_EXCEPTION}$TopicBusyException")
     call.broker.delete_topic(name, force=True)
 
 
@@ -104,7 +104,7 @@ def _delete_subscription(call: Call, name: TopicName) -> None:
     if topic is None or subscription is None:
         return
     if subscription.consumers:
-        raise unexpected("Subscription has active consumers", f"{_SERVICE}$SubscriptionBusyException")
+        raise unexpected("Subscription has active consumers", f"{SERVICE_EXCEPTION}$SubscriptionBusyException")
     topic.remove_subscription(subscription)
 
 

@@ -15,7 +15,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, check_persistent, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
-from pcli.minibroker.errors import Refused
+from pcli.minibroker.errors import SERVICE_EXCEPTION, Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.stats.internal_stats import ledger_properties
 from pcli.minibroker.topic_names import is_internal, is_system
@@ -45,7 +45,6 @@ SYSTEM_TOPIC: Final = "Termination of a system topic is not allowed"
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
 _LEDGER: Final = "org.apache.bookkeeper.mledger.ManagedLedgerException"
-_SERVICE: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
 
 
 # -- one topic ---------------------------------------------------------------------------------------------------------
@@ -101,7 +100,7 @@ def _create_it(call: Call, name: TopicName) -> None:
     except Refused as refused:
         if refused.code == pb.PersistenceError:
             missing = f"{_LEDGER}$ManagedLedgerNotFoundException: {_LEDGER}$MetadataNotFoundException: {refused.text}"
-            raise unexpected(missing, f"{_SERVICE}$PersistenceException") from None
+            raise unexpected(missing, f"{SERVICE_EXCEPTION}$PersistenceException") from None
         raise RestError(412, refused.text) from None
 
 

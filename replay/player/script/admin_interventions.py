@@ -26,12 +26,11 @@ from pcli.codec.scalable import scalable_topic
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.scalable_topic_changes import TopicChange
-from pcli.replay.player.script.script import RESTART, Rename, RestCall, Script, Step, topic_path
+from pcli.replay.player.script.script import RESTART, TOGETHER_MS, Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["Intervention", "find_interventions"]
 
 
-_TOGETHER_MS: Final = 2000
 _CLOSES: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER")
 _CLOSING_REQUESTS: Final = ("SEEK", "UNSUBSCRIBE")
 
@@ -87,7 +86,7 @@ def _groups(script: Script, sealed: Mapping[str, int]) -> Iterator[list[Step]]:
             continue
         group = open_.get(topic)
         again = group is not None and any(_same_peer(step, one) for one in group)
-        if group is not None and not again and step.time_ms - group[0].time_ms < _TOGETHER_MS:
+        if group is not None and not again and step.time_ms - group[0].time_ms < TOGETHER_MS:
             group.append(step)
             continue
         if group is not None:
@@ -258,7 +257,7 @@ def _restart(script: Script) -> Step | None:
 def _all_ended(script: Script, end: Step) -> bool:
     """Return whether every connection that was open at this time also ended within two seconds."""
     begun = {step.stream for step in script.steps[: end.index]}
-    later = {step.stream for step in script.steps[end.index :] if step.time_ms > end.time_ms + _TOGETHER_MS}
+    later = {step.stream for step in script.steps[end.index :] if step.time_ms > end.time_ms + TOGETHER_MS}
     return not begun & later
 
 

@@ -27,15 +27,13 @@ from typing import Any, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.scalable import Change, Layout, Segment, SegmentName, changes, scalable_topic, selected_topic
-from pcli.codec.scalable.segment_name import HASHES, scalable_namesake
+from pcli.codec.scalable.segment_name import initial_starts, scalable_namesake
 from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import split_partition
-from pcli.replay.player.script.script import SEED_STREAM, Rename, RestCall, Script, Step, topic_path
+from pcli.replay.player.script.script import SEED_STREAM, TOGETHER_MS, Rename, RestCall, Script, Step, topic_path
 
 __all__ = ["ScalableTopicChanges", "TopicChange", "find_changes"]
 
-_TOGETHER_MS: Final = 2000
-"""Maximum time in milliseconds between the effects of one change."""
 _ENDS: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "REACHED_END_OF_TOPIC")
 
 
@@ -134,7 +132,7 @@ class _Reader:
         legacy = [one.legacy_topic for one in roots if one.legacy_topic]
         if legacy:
             return self._classic(legacy)
-        if [one.start for one in roots] != [HASHES // len(roots) * index for index in range(len(roots))]:
+        if [one.start for one in roots] != initial_starts(len(roots)):
             self._script.left_out["layouts whose first segments had been removed"] += 1
         return self._create(topic, max(1, len(roots)))
 
@@ -250,7 +248,7 @@ def _first_effect(script: Script, shown: Step, topic: str, segments: tuple[str, 
     """Return the first step, shortly before ``shown``, that shows the same change."""
     found = shown
     for step in reversed(script.steps[: shown.index]):
-        if shown.time_ms - step.time_ms > _TOGETHER_MS:
+        if shown.time_ms - step.time_ms > TOGETHER_MS:
             break
         if not step.from_client and step.request is None and _shows(step, topic, segments, epoch):
             found = step

@@ -19,6 +19,7 @@ __all__ = [
     "FEATURES_OF_5",
     "RESTART",
     "SEED_STREAM",
+    "TOGETHER_MS",
     "CapturedConnection",
     "Rename",
     "RestCall",
@@ -101,6 +102,8 @@ FEATURES_OF_5: Final = ("supports_scalable_topics", "supports_tc_metadata_discov
 """The feature flags that commands of Pulsar 5.0 require."""
 SEED_STREAM: Final = -1
 """The number of the connection that publishes the messages from before the capture (seed_messages.py)."""
+TOGETHER_MS: Final = 2000
+"""Maximum time in milliseconds between the effects of one change on the captured broker."""
 
 # -- calls of the REST interface --------------------------------------------------------------------------------------
 

@@ -176,11 +176,9 @@ def close_consumer(model: ScalableModel, drawn: Numbers) -> Step | None:
 
 def close_producer(model: ScalableModel, drawn: Numbers) -> Step | None:
     """The end of a producer: CLOSE_PRODUCER for each segment, or the end of its connections."""
-    choices = model.open(model.v5_producers)
-    if not choices:
+    number = model.close_one(drawn, model.v5_producers)
+    if number is None:
         return None
-    number = drawn.pick(choices)
-    model.v5_producers[number]["open"] = False
     return {"do": "v5_close_producer", "client": number, "how": drawn.pick(("command", "command", "socket"))}
 
 

@@ -595,7 +595,7 @@ def buckets_of_one_consumer(s):
 
 
 def buckets_of_two_consumers(s):
-    """Two consumers: the buckets are spread in order of arrival."""
+    """Two consumers: the buckets are spread in the order of the names."""
     t = s.scalable(1)
     p, c, d = s.connect("p", "c", "d")
     g = s.segment(t, 0)
