@@ -64,11 +64,13 @@ def write_line(text: str) -> None:
 
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return a value as readable JSON. Characters that are not printable, except line ends, are escaped."""
-    separators = None if indent is not None else (",", ":")
-    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
+    text = _compact(value) if indent is None else json.dumps(value, ensure_ascii=False, indent=indent)
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def print_json(values: list[Any] | dict[str, Any], output: str) -> None:

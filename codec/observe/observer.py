@@ -176,10 +176,10 @@ class Observer:
 
     def _see_ack(self, facts: Facts, connection: Connection, tag: int) -> None:
         self._see_consumer(facts, connection, tag)
-        frame = facts.frame
-        ack = frame.command.ack
-        if ack.HasField("request_id") and self._pairing:
-            request = Request(frame.number, frame.time_ns, frame.type, connection.stream, ack.request_id)
+        number = facts.command.get("pulsar.ack.request_id") if self._pairing else None
+        if number is not None:
+            frame = facts.frame
+            request = Request(frame.number, frame.time_ns, frame.type, connection.stream, number)
             request.peer, request.system = facts.peer, facts.system
             self._remember(connection, frame.from_client, request)
 

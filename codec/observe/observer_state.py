@@ -15,6 +15,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from pcli.codec.observe.decoding.decode_plans import command_plan, part_plan
 from pcli.codec.observe.decoding.message_decoder import walk
+from pcli.codec.observe.decoding.message_layouts import MessageLayout, layout_of
 from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.proto import pb
 from pcli.codec.scalable.layout import Layout
@@ -308,17 +309,46 @@ class Facts:
         self._parts: _Parts | None = None
 
     @property
-    def command(self) -> Values:
-        """The fields of the command by name, not converted."""
+    def command_layout(self) -> MessageLayout | None:
+        """The layout of the command, or None if it has no known layout."""
         parts = self._parts
         if parts is None:
             parts = self._parts = _Parts()
+        layout: MessageLayout | None = parts.command_layout
+        if layout is _UNKNOWN:
+            frame = self.frame
+            layout = layout_of(command_plan(frame.type), frame.data, 8, 8 + _u32(frame.data, 4)[0])
+            parts.command_layout = layout
+        return layout
+
+    @property
+    def metadata_layout(self) -> MessageLayout | None:
+        """The layout of the message metadata, or None if it has no known layout."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        layout: MessageLayout | None = parts.metadata_layout
+        if layout is _UNKNOWN:
+            places = self.frame.parts
+            layout = layout_of(_METADATA, self.frame.data, places.metadata_start, places.metadata_end)
+            parts.metadata_layout = layout
+        return layout
+
+    @property
+    def command(self) -> Values:
+        """The fields of the command by name, not converted."""
+        layout = self.command_layout
+        parts = self._parts
+        assert parts is not None
         values = parts.command
         if values is None:
             frame = self.frame
             values = parts.command = {}
-            ok = walk(frame.data, 8, 8 + _u32(frame.data, 4)[0], command_plan(frame.type), values)
-            parts.broken |= not ok
+            if layout is not None:
+                layout.put(frame.data, 8, values)
+            else:
+                ok = walk(frame.data, 8, 8 + _u32(frame.data, 4)[0], command_plan(frame.type), values)
+                parts.broken |= not ok
         return values
 
     @property
@@ -338,14 +368,16 @@ class Facts:
     @property
     def metadata(self) -> Values:
         """The fields of the message metadata, not converted; empty if there is none."""
+        layout = self.metadata_layout
         parts = self._parts
-        if parts is None:
-            parts = self._parts = _Parts()
+        assert parts is not None
         values = parts.metadata
         if values is None:
             places = self.frame.parts
             values = parts.metadata = {}
-            if places.metadata_start >= 0:
+            if layout is not None:
+                layout.put(self.frame.data, places.metadata_start, values)
+            elif places.metadata_start >= 0:
                 ok = walk(self.frame.data, places.metadata_start, places.metadata_end, _METADATA, values)
                 parts.broken |= not ok
         return values
@@ -392,12 +424,19 @@ class Facts:
         return parts.batch
 
 
+_UNKNOWN: Final[Any] = object()
+"""The value of a layout that was not looked up yet."""
+
+
 class _Parts:
     """The fields of the parts of a frame; None if not decoded yet."""
 
-    __slots__ = ("batch", "broken", "command", "entry", "metadata", "opened")
+    __slots__ = (
+        "batch", "broken", "command", "command_layout", "entry", "metadata", "metadata_layout", "opened",
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        self.command_layout = self.metadata_layout = _UNKNOWN
         self.command: Values | None = None
         self.metadata: Values | None = None
         self.entry: Values | None = None
@@ -411,7 +450,11 @@ def _singles(opened: Entry) -> Iterator[Values]:
         if message.single is not None:
             values: Values = {"index": message.index}
             data = message.single.SerializePartialToString()
-            walk(data, 0, len(data), _BATCH, values)
+            layout = layout_of(_BATCH, data, 0, len(data))
+            if layout is not None:
+                layout.put(data, 0, values)
+            else:
+                walk(data, 0, len(data), _BATCH, values)
             values["payload"] = message.payload
             yield values
 

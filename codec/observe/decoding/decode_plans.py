@@ -72,7 +72,7 @@ _BYTES = 2
 class Plan:
     """The decoding rules for one message type at one position in a frame."""
 
-    __slots__ = ("message", "slots", "unknown")
+    __slots__ = ("layouts", "message", "slots", "unknown")
 
     def __init__(self, message: Descriptor, prefix: str) -> None:
         self.message = message
@@ -80,6 +80,8 @@ class Plan:
         """Slots by tag."""
         self.unknown = f"{prefix}unknown."
         """Prefix of the keys of unknown fields, before their number."""
+        self.layouts: Any = None
+        """The known layouts of whole messages (message_layouts.py)."""
 
 
 @lru_cache(1024)

@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from google.protobuf.message import EncodeError, Message
-from google.protobuf.unknown_fields import UnknownFieldSet
-
-from pcli.codec.capture.command_start_patterns import TAGS
+from pcli.codec.observe.decoding.decode_plans import part_plan
+from pcli.codec.observe.decoding.message_layouts import layout_of
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values, nine_decimals
 from pcli.codec.observe.fields.field import Field, Getter, enum_words
 from pcli.codec.observe.fields.id_readers import MEANINGS, id_reader
-from pcli.codec.observe.observer_state import Facts, ObservedFrame, open_frame
+from pcli.codec.observe.observer_state import Facts, open_frame
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import BY_NAME, COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
-from pcli.codec.wire.frame import MESSAGE, SEND
+from pcli.codec.wire.commands import COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
 from pcli.codec.wire.problems import KINDS, Problem
 
 __all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
@@ -43,7 +40,8 @@ def _payload_problems(facts: Facts) -> list[Problem]:
     """Return the problems inside a payload. The truncation of a frame is not repeated here."""
     if facts.frame.type not in PAYLOAD_TYPES:
         return []
-    plain = _WITH_INSIDE.isdisjoint(facts.metadata)
+    layout = facts.metadata_layout
+    plain = _WITH_INSIDE.isdisjoint(facts.metadata if layout is None else layout.keys)
     # An opener other than open_frame applies schemas, so even uncompressed single messages are opened.
     if plain and facts.opener is open_frame:
         return []
@@ -76,96 +74,37 @@ _WITH_INSIDE: Final = frozenset({
     *_OF_CHUNKS,
 })  # fmt: skip
 
-_REQUIRED: Final = frozenset({
-    f"pulsar.metadata.{field.name}" for field in pb.MessageMetadata.DESCRIPTOR.fields if field.is_required
-})  # fmt: skip
-
 
 def _is_clean(facts: Facts) -> bool:
-    """Whether a frame certainly has no problem; False if uncertain."""
+    """Whether a frame certainly has no problem; False if uncertain. A message with a layout has no unknown fields."""
     frame = facts.frame
     row = COMMANDS.get(frame.type)
-    if row is None or frame.capture_problems or not _is_complete(frame):
+    if row is None or frame.capture_problems:
         return False
     if not (row.client_may_send if frame.from_client else row.broker_may_send):
         return False
-    if frame.type not in PAYLOAD_TYPES:
+    parts, command = frame.parts, facts.command_layout
+    if parts.problems or command is None or not command.complete:
+        return False
+    if row.number not in PAYLOAD_TYPES:
         return True
-    values, entry = facts.metadata, facts.entry
-    if not values.keys() >= _REQUIRED or "pulsar.metadata.encryption_keys" in values:
+    metadata = facts.metadata_layout
+    if metadata is None or not metadata.complete:
         return False
-    properties = values.get("pulsar.metadata.properties")
-    if properties and not all(one.keys() == _PROPERTY for one in properties):
-        return False
-    plain = _is_plain(values) and (not entry or _is_plain(entry))
-    return (plain or not any(_strange(facts))) and not facts.broken and frame.checksum != "bad"
-
-
-_BODIES: Final = {row.number: getattr(pb.BaseCommand(), row.field).DESCRIPTOR.fields for row in BY_NAME.values()}
-_HEADS: Final = {number: b"\x08" + bytes([number]) + tag for number, tag in TAGS.items()}
-"""The first bytes of each command: the type, and the tag of the body."""
-_FLAT: Final = {
-    number: any(field.type == field.TYPE_STRING for field in fields)
-    for number, fields in _BODIES.items()
-    if not any(field.is_repeated or field.message_type is not None for field in fields)
-}
-"""The commands without repeated fields and nested messages, and whether they contain strings."""
-_WITH_ONE_ID: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, MESSAGE))
-"""Frequent commands whose only nested message is the message id."""
-
-
-def _is_complete(frame: ObservedFrame) -> bool:
-    """Whether a command has its required fields, no unknown fields, and no invalid strings."""
-    data, command, number = frame.data, frame.command, frame.type
-    # The parts contain also the errors of the command, which was parsed here.
-    if frame.parts.problems or not command.HasField(COMMANDS[number].field):  # type: ignore[arg-type]
-        return False
-    try:
-        command.SerializeToString()  # checks the required fields in half the time of IsInitialized
-    except EncodeError:
-        return False
-    # the usual layout: the type and a body of less than 128 bytes
-    head = _HEADS[number]
-    size = 8 + len(head)
-    if data.startswith(head, 8) and data[size] == frame.parts.command_end - size - 1:
-        body = frame.body
-        if number in _FLAT and (not _FLAT[number] or data.isascii()):
-            return not len(UnknownFieldSet(body))
-        if number in _WITH_ONE_ID and not body.message_id.HasField("first_chunk_message_id"):
-            return not len(UnknownFieldSet(body)) and not len(UnknownFieldSet(body.message_id))
-        return _is_known(body)
-    return _is_known(command)
-
-
-def _is_known(message: Message) -> bool:
-    """Whether a message and the messages in it have no unknown fields and no invalid strings."""
-    if len(UnknownFieldSet(message)):
-        return False
-    for field, value in message.ListFields():
-        values = value if field.is_repeated else (value,)
-        if field.message_type is not None:
-            if not all(map(_is_known, values)):
-                return False
-        elif field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):
+    if parts.entry_start >= 0:
+        entry = layout_of(_ENTRY, frame.data, parts.entry_start, parts.entry_end)
+        if entry is None or not entry.complete:
             return False
-    return True
+    return frame.checksum != "bad"
 
 
-_PROPERTY: Final = frozenset({"key", "value"})
+_ENTRY: Final = part_plan("entry")
 
 
 def _strange(facts: Facts) -> Iterator[Problem]:
     """Yield problems that only the decoded values show: unknown fields, and strings that are not valid UTF-8."""
     for values in (facts.command, facts.metadata, facts.entry):
         yield from _strange_values(values, "")
-
-
-_PLAIN_TYPES: Final = frozenset({int, str, bytes, bool, float})
-
-
-def _is_plain(values: Values) -> bool:
-    """Whether no value has a type that _strange_values examines, and no field is unknown."""
-    return _PLAIN_TYPES.issuperset(map(type, values.values()))
 
 
 def _strange_values(values: Values, above: str) -> Iterator[Problem]:

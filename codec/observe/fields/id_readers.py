@@ -11,14 +11,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pcli.codec.observe.command_ids import id_readers
+from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.observe.fields.field import Getter
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
-from pcli.codec.wire.message_id import MessageId
+from pcli.codec.wire.message_id import MessageId, signed
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MEANINGS", "id_reader"]
+__all__ = ["MEANINGS", "id_reader", "message_id_text"]
 
 MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "request_id": ("number", "id of a request, repeated in its response"),
@@ -63,30 +64,55 @@ def _own(meaning: str, number: int) -> Getter | None:
         return _own_message_id(number, path)
     if meaning == "error":
         return lambda facts: facts.error[0] or None
-    read = id_readers(number)[meaning]
+    key, read_body = f"pulsar.{row.field}.{path}", id_readers(number)[meaning]
+
+    def scalar(facts: Facts) -> Any:
+        return facts.command.get(key)
+
+    def other(facts: Facts) -> Any:
+        return read_body(facts.frame.body)
+
+    read = scalar if key in _SCALARS else other
     if meaning != "topic":
-        return lambda facts: read(facts.frame.body)
+        return read
 
     def topic(facts: Facts) -> Any:
-        value = read(facts.frame.body)
+        value = read(facts)
         return full_name(value) if isinstance(value, str) else value and [full_name(one) for one in value]
 
     return topic
 
 
+_SCALARS: Final = frozenset(
+    f"pulsar.{row.field}.{field.name}"
+    for row in COMMANDS.values()
+    for field in getattr(pb.BaseCommand(), row.field).DESCRIPTOR.fields
+    if not field.is_repeated and field.message_type is None
+)
+"""The keys of the commands' fields that have one value."""
+
+
 def _own_message_id(number: int, path: str) -> Getter:
     """Return the getter of the message id in this field of a command, or of the list of its message ids."""
-    body = pb.BaseCommand.DESCRIPTOR.fields_by_number[number].message_type
-    assert body is not None
-    if body.fields_by_name[path].is_repeated:
+    body = pb.BaseCommand.DESCRIPTOR.fields_by_number[number]
+    assert body.message_type is not None
+    key = f"pulsar.{body.name}.{path}"
+    if body.message_type.fields_by_name[path].is_repeated:
         return lambda facts: (
-            [text for one in getattr(facts.frame.body, path) if (text := _text(one)) is not None] or None
+            [text for one in facts.command.get(key, ()) if (text := message_id_text(one)) is not None] or None
         )
-    return lambda facts: _text(getattr(facts.frame.body, path))
+    return lambda facts: message_id_text(facts.command, f"{key}.")
 
 
-def _text(place: pb.MessageIdData) -> str | None:
-    return str(MessageId.of(place)) if place.IsInitialized() else None
+def message_id_text(values: Values, prefix: str = "") -> str | None:
+    """Return the message id whose fields have this prefix, or None if its ledger or entry is missing."""
+    ledger, entry = values.get(f"{prefix}ledgerId"), values.get(f"{prefix}entryId")
+    if ledger is None or entry is None:
+        return None
+    partition, batch = values.get(f"{prefix}partition", -1), values.get(f"{prefix}batch_index", -1)
+    if partition == batch == -1:
+        return f"{signed(ledger)}:{signed(entry)}"
+    return str(MessageId(signed(ledger), signed(entry), partition, batch))
 
 
 def _key(facts: Facts) -> Any:

@@ -9,55 +9,29 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
-
+from pcli.codec.observe.fields.id_readers import message_id_text
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
+from pcli.codec.observe.output.body_values import Values, body_values
 from pcli.codec.observe.text_format import printable, short_topic, size_text
-from pcli.codec.proto import pb
 from pcli.codec.scalable.layout import changes, contradictions
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
-from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import MessageId, signed
 from pcli.codec.wire.topic_name import full_name
 
 __all__ = ["describe"]
 
 
+_MAX_TEXTS: Final = 10_000
+"""Maximum number of names of producers and consumers that are kept as text."""
+
+
 def describe(facts: Facts) -> str:
     """Return a frame's content without its type: ``orders/worker (c-1)  7:0  redelivered 2``."""
     describer = _DESCRIBERS.get(facts.frame.type)
     return describer(facts) if describer is not None else _fields(facts)
-
-
-Values = dict[str, Any]
-"""The fields that a message contains, by name. Nested messages have the same form, and enum values are names."""
-
-
-def _body(facts: Facts) -> Values:
-    """Return the body of the command; empty if it cannot be read."""
-    body = facts.frame.body
-    return {} if body is None else _values(body)
-
-
-def _values(message: Message) -> Values:
-    return {
-        field.name: [_value(field, item) for item in value] if field.is_repeated else _value(field, value)
-        for field, value in message.ListFields()
-    }
-
-
-def _value(field: FieldDescriptor, value: Any) -> Any:
-    if field.message_type is not None:
-        return _values(value)
-    if field.enum_type is not None and value in field.enum_type.values_by_number:
-        return field.enum_type.values_by_number[value].name
-    if isinstance(value, bytes) and field.type == FieldDescriptor.TYPE_STRING:
-        return value.decode(errors="backslashreplace")  # a string that is not valid UTF-8
-    # An unsigned field with all bits set is the broker's Java value -1.
-    return -1 if value == MINUS_ONE and field.type == FieldDescriptor.TYPE_UINT64 else value
 
 
 def _id(place: Any) -> str:
@@ -76,8 +50,13 @@ def _producer(facts: Facts, number: Any) -> str:
     peer = facts.peer
     if not isinstance(peer, Producer) or not (peer.name or peer.topic):
         return f"producer #{number}"
-    name = printable(peer.name) if peer.name else f"#{peer.id}"
-    return f"{name} → {short_topic(peer.topic)}" if peer.topic else name
+    return _producer_text(peer.name, peer.id, peer.topic)
+
+
+@lru_cache(_MAX_TEXTS)
+def _producer_text(name: str, number: int, topic: str) -> str:
+    shown = printable(name) if name else f"#{number}"
+    return f"{shown} → {short_topic(topic)}" if topic else shown
 
 
 def _consumer(facts: Facts, number: Any) -> str:
@@ -85,17 +64,23 @@ def _consumer(facts: Facts, number: Any) -> str:
     peer = facts.peer
     if not isinstance(peer, Consumer) or not peer.topic:
         return f"consumer #{number}"
-    name = printable(peer.name) if peer.name else f"#{peer.id}"
-    return f"{short_topic(peer.topic)}/{printable(peer.subscription)} ({name})"
+    return _consumer_text(peer.topic, peer.subscription, peer.name, peer.id)
+
+
+@lru_cache(_MAX_TEXTS)
+def _consumer_text(topic: str, subscription: str, name: str, number: int) -> str:
+    return f"{short_topic(topic)}/{printable(subscription)} ({printable(name) if name else f'#{number}'})"
 
 
 def _entry(facts: Facts) -> str:
     """Describe an entry by its metadata: batch, size, compression, key, chunk, delay, transaction."""
-    metadata = facts.metadata
-    if not metadata:
+    layout, parts = facts.metadata_layout, facts.frame.parts
+    if layout is None and not facts.metadata:
         return ""
-    parts = facts.frame.parts
     out = f"  {size_text(max(0, parts.payload_end - parts.payload_start))}"
+    if layout is not None and _SHOWN_METADATA.keys().isdisjoint(layout.keys):
+        return out
+    metadata = facts.metadata
     for name, value in metadata.items():
         show = _SHOWN_METADATA.get(name)
         if show is not None:
@@ -120,54 +105,59 @@ _SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
 """The metadata fields in a line: by field, a function of the field's value and all values (see value_kinds.py)."""
 
 
-def _number(message: Message, name: str) -> Any:
-    """Return an unsigned 64-bit field as Java's long; ``?`` if it is missing because of a truncation."""
-    return signed(getattr(message, name)) if message.HasField(name) else "?"
+def _number(values: Values, name: str) -> Any:
+    """Return a number as Java's long; ``?`` if it is missing because of a truncation."""
+    value = values.get(name)
+    return "?" if value is None else signed(value)
 
 
-def _message_id(place: pb.MessageIdData) -> str:
-    return str(MessageId.of(place)) if place.IsInitialized() else "?"
+def _message_id(values: Values, prefix: str) -> str:
+    return message_id_text(values, prefix) or "?"
 
 
 def _send(facts: Facts) -> str:
-    send = facts.frame.command.send
-    sequence, highest = _number(send, "sequence_id"), send.highest_sequence_id
-    upto = f"–{highest}" if 0 < highest < MINUS_ONE and highest != sequence else ""
-    return f"{_producer(facts, _number(send, 'producer_id'))}  seq {sequence}{upto}{_entry(facts)}"
+    values = facts.command
+    sequence, highest = _number(values, "pulsar.send.sequence_id"), values.get("pulsar.send.highest_sequence_id", 0)
+    upto = f"–{highest}" if 0 < highest != sequence else ""
+    return f"{_producer(facts, _number(values, 'pulsar.send.producer_id'))}  seq {sequence}{upto}{_entry(facts)}"
 
 
 def _send_receipt(facts: Facts) -> str:
-    receipt = facts.frame.command.send_receipt
-    place = _message_id(receipt.message_id)
+    values = facts.command
+    place = _message_id(values, "pulsar.send_receipt.message_id.")
     duplicate = "  a duplicate" if place == "-1:-1" else ""
-    producer = _producer(facts, _number(receipt, "producer_id"))
-    return f"{producer}  seq {_number(receipt, 'sequence_id')}  {place}{duplicate}"
+    producer = _producer(facts, _number(values, "pulsar.send_receipt.producer_id"))
+    return f"{producer}  seq {_number(values, 'pulsar.send_receipt.sequence_id')}  {place}{duplicate}"
 
 
 def _send_error(facts: Facts) -> str:
-    error = _body(facts)
+    error = body_values(facts)
     return f"{_producer(facts, error.get('producer_id'))}  seq {error.get('sequence_id')}  {_error(error)}"
 
 
 def _message(facts: Facts) -> str:
-    message = facts.frame.command.message
-    redeliveries = message.redelivery_count
+    values = facts.command
+    redeliveries = values.get("pulsar.message.redelivery_count")
     again = f"  redelivered {redeliveries}" if redeliveries else ""
-    rest = f"{again}{_entry(facts)}{'  part of the batch' if message.ack_set else ''}"
-    return f"{_consumer(facts, _number(message, 'consumer_id'))}  {_message_id(message.message_id)}{rest}"
+    rest = f"{again}{_entry(facts)}{'  part of the batch' if 'pulsar.message.ack_set' in values else ''}"
+    consumer = _consumer(facts, _number(values, "pulsar.message.consumer_id"))
+    return f"{consumer}  {_message_id(values, 'pulsar.message.message_id.')}{rest}"
 
 
 def _ack(facts: Facts) -> str:
-    ack = facts.frame.command.ack
-    ids = ack.message_id
-    places = [_message_id(one) + (" in part" if one.ack_set else "") for one in ids[:_SHOWN]]
+    values = facts.command
+    ids = values.get("pulsar.ack.message_id", ())
+    places = [_message_id(one, "") + (" in part" if "ack_set" in one else "") for one in ids[:_SHOWN]]
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    rest = f"  {ack.ValidationError.Name(ack.validation_error)}" if ack.HasField("validation_error") else ""
-    if ack.HasField("txnid_least_bits"):
-        rest += f"  txn ({signed(ack.txnid_most_bits)},{signed(ack.txnid_least_bits)})"
-    kind = "up to " if ack.ack_type == ack.Cumulative else ""
-    wanted = "  receipt requested" if ack.HasField("request_id") else ""
-    return f"{_consumer(facts, _number(ack, 'consumer_id'))}  {kind}{' '.join(places)}{more}{rest}{wanted}"
+    rest = f"  {values['pulsar.ack.validation_error']}" if "pulsar.ack.validation_error" in values else ""
+    if "pulsar.ack.txnid_least_bits" in values:
+        most, least = values.get("pulsar.ack.txnid_most_bits", 0), values["pulsar.ack.txnid_least_bits"]
+        rest += f"  txn ({signed(most)},{signed(least)})"
+    kind = "up to " if values.get("pulsar.ack.ack_type") == "Cumulative" else ""
+    wanted = "  receipt requested" if "pulsar.ack.request_id" in values else ""
+    return (
+        f"{_consumer(facts, _number(values, 'pulsar.ack.consumer_id'))}  {kind}{' '.join(places)}{more}{rest}{wanted}"
+    )
 
 
 _SHOWN: Final = 5
@@ -175,13 +165,13 @@ _SHOWN: Final = 5
 
 
 def _flow(facts: Facts) -> str:
-    flow = facts.frame.command.flow
-    permits = flow.messagePermits if flow.HasField("messagePermits") else "?"
-    return f"{_consumer(facts, _number(flow, 'consumer_id'))}  {permits} permits"
+    values = facts.command
+    permits = values.get("pulsar.flow.messagePermits", "?")
+    return f"{_consumer(facts, _number(values, 'pulsar.flow.consumer_id'))}  {permits} permits"
 
 
 def _connect(facts: Facts) -> str:
-    connect = _body(facts)
+    connect = body_values(facts)
     method = connect.get("auth_method_name") or ("some" if "auth_data" in connect else "none")
     proxied = f"  for {printable(connect['proxy_to_broker_url'])}" if connect.get("proxy_to_broker_url") else ""
     return (
@@ -190,13 +180,13 @@ def _connect(facts: Facts) -> str:
 
 
 def _connected(facts: Facts) -> str:
-    connected = _body(facts)
+    connected = body_values(facts)
     limit = f"  max message {connected['max_message_size']} B" if "max_message_size" in connected else ""
     return f"{_text(connected, 'server_version')}  v{connected.get('protocol_version', 0)}{limit}"
 
 
 def _subscribe(facts: Facts) -> str:
-    subscribe = _body(facts)
+    subscribe = body_values(facts)
     out = f"{_consumer(facts, subscribe.get('consumer_id', '?'))}  {subscribe.get('subType', '?')}"
     if subscribe.get("durable") is False:
         out += "  not durable"
@@ -218,7 +208,7 @@ def _subscribe(facts: Facts) -> str:
 
 
 def _producer_command(facts: Facts) -> str:
-    producer = _body(facts)
+    producer = body_values(facts)
     out = _producer(facts, producer.get("producer_id", "?"))
     if producer.get("producer_access_mode", "Shared") != "Shared":
         out += f"  {producer['producer_access_mode']}"
@@ -228,7 +218,7 @@ def _producer_command(facts: Facts) -> str:
 
 
 def _producer_success(facts: Facts) -> str:
-    success = _body(facts)
+    success = body_values(facts)
     name = _text(success, "producer_name")
     topic = facts.peer.topic if isinstance(facts.peer, Producer) else ""
     out = f"{name} → {short_topic(topic)}" if topic else name
@@ -281,7 +271,7 @@ def _transaction(values: Values) -> str:
 
 def _lookup(facts: Facts) -> str:
     """Describe a lookup: the topic, and all fields with unusual values."""
-    values = {name: value for name, value in _body(facts).items() if name != "request_id"}
+    values = {name: value for name, value in body_values(facts).items() if name != "request_id"}
     topic = short_topic(full_name(values.pop("topic", "?")))
     unusual = {name: value for name, value in values.items() if _USUAL.get(name) != value}
     return f"{topic}  {_listing(unusual)}".rstrip()
@@ -292,14 +282,14 @@ _USUAL: Final[Values] = {"authoritative": False, "metadata_auto_creation_enabled
 
 
 def _partitions(facts: Facts) -> str:
-    values = _body(facts)
+    values = body_values(facts)
     if "error" in values:
         return _answer(facts)
     return f"{_of_request(facts)}  {values.get('partitions', 0)} partitions".lstrip()
 
 
 def _lookup_answer(facts: Facts) -> str:
-    values = _body(facts)
+    values = body_values(facts)
     if "error" in values:
         return _answer(facts)
     url = values.get("brokerServiceUrl") or values.get("brokerServiceUrlTls") or ""
@@ -309,7 +299,7 @@ def _lookup_answer(facts: Facts) -> str:
 
 def _answer(facts: Facts) -> str:
     """Describe a response: its request, its error if any, and its other fields."""
-    values = {name: value for name, value in _body(facts).items() if name != "request_id"}
+    values = {name: value for name, value in body_values(facts).items() if name != "request_id"}
     about = _of_request(facts) + _transaction(values)
     if "error" in values or "error_code" in values:
         return f"{about}  {_error(values)}".strip()
@@ -318,21 +308,21 @@ def _answer(facts: Facts) -> str:
 
 
 def _of_consumer(facts: Facts) -> str:
-    values = dict(_body(facts))
+    values = dict(body_values(facts))
     out = _consumer(facts, values.pop("consumer_id", "?"))
     values.pop("request_id", None)
     return f"{out}  {_listing(values)}".rstrip()
 
 
 def _of_producer(facts: Facts) -> str:
-    values = dict(_body(facts))
+    values = dict(body_values(facts))
     out = _producer(facts, values.pop("producer_id", "?"))
     values.pop("request_id", None)
     return f"{out}  {_listing(values)}".rstrip()
 
 
 def _redeliver(facts: Facts) -> str:
-    values = _body(facts)
+    values = body_values(facts)
     ids = values.get("message_ids", [])
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     wanted = " ".join(map(_id, ids[:_SHOWN])) + more if ids else "all unacknowledged messages"
@@ -341,7 +331,7 @@ def _redeliver(facts: Facts) -> str:
 
 def _fields(facts: Facts) -> str:
     """List the fields of a command that has no function in the table."""
-    values = {name: value for name, value in _body(facts).items() if name != "request_id"}
+    values = {name: value for name, value in body_values(facts).items() if name != "request_id"}
     transaction = _transaction(values)
     return f"{_listing(values)}{transaction}".strip()
 
@@ -371,14 +361,14 @@ def _scalable(topic: Any) -> str:
 
 
 def _layout_lookup(facts: Facts) -> str:
-    values = _body(facts)
+    values = body_values(facts)
     existing = "  only if it exists" if values.get("create_if_missing") is False else ""
     return f"{_scalable(full_name(values.get('topic', '?')))}  session {values.get('session_id', '?')}{existing}"
 
 
 def _layout_close(facts: Facts) -> str:
     topic = f"{_scalable(facts.layout.topic)}  " if facts.layout is not None else ""
-    return f"{topic}session {_body(facts).get('session_id', '?')}"
+    return f"{topic}session {body_values(facts).get('session_id', '?')}"
 
 
 def _layout_update(facts: Facts) -> str:
@@ -386,7 +376,7 @@ def _layout_update(facts: Facts) -> str:
     update = facts.layout
     if update is None:
         topic = facts.request.topic if facts.request is not None else ""
-        return f"{_scalable(topic)}  {_error(_body(facts))}".strip()
+        return f"{_scalable(topic)}  {_error(body_values(facts))}".strip()
     topic, before, after = update
     out = f"{_scalable(topic)}  epoch {after.epoch}"
     if before is not None and before.epoch == after.epoch:
@@ -404,7 +394,7 @@ def _layout_update(facts: Facts) -> str:
 
 def _assignment(facts: Facts) -> str:
     """Describe the segments that a consumer receives from the controller."""
-    values, peer = _body(facts), facts.peer
+    values, peer = body_values(facts), facts.peer
     name = f"consumer #{values['consumer_id']}" if "consumer_id" in values else ""
     if isinstance(peer, Consumer) and peer.topic:
         name = f"{_scalable(peer.topic)}/{printable(peer.subscription)} ({printable(peer.name)})"
@@ -423,7 +413,7 @@ def _assigned_segment(segment: Values) -> str:
 
 
 def _scalable_consumer(facts: Facts) -> str:
-    values, peer = _body(facts), facts.peer
+    values, peer = body_values(facts), facts.peer
     if not isinstance(peer, Consumer):
         return f"consumer #{values.get('consumer_id', '?')}"
     kind = f"  {values['consumer_type']}" if "consumer_type" in values else ""
@@ -432,7 +422,7 @@ def _scalable_consumer(facts: Facts) -> str:
 
 def _topic_list(facts: Facts) -> str:
     """Describe the scalable topics of a namespace: all of them, or those that were created and deleted."""
-    values = _body(facts)
+    values = body_values(facts)
     if "error" in values:
         return _error(values)
     listed, diff = values.get("snapshot", {}).get("topics", []), values.get("diff", {})
@@ -448,7 +438,7 @@ def _names(topics: list[str]) -> str:
 
 def _coordinators(facts: Facts) -> str:
     """Describe the brokers of the transaction coordinators."""
-    values = _body(facts)
+    values = body_values(facts)
     if "error" in values:
         return _error(values)
     snapshot = values.get("snapshot", {})

@@ -9,7 +9,8 @@ import pytest
 
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.capture.frames import Stream
-from pcli.codec.observe import Observer, flatten, problems_of
+from pcli.codec.observe import Observer, flatten, observer_state, problems_of
+from pcli.codec.observe.fields import general_fields
 from pcli.codec.observe.output.frame_summary import describe
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.frame import Frame
@@ -54,6 +55,27 @@ def test_damaged_frames(frames, seed):
         flatten(facts)
     tracker.finish()
     assert list(tracker.records())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_layouts_change_no_result(frames, seed, monkeypatch):
+    """Every frame, whole and damaged, has the same problems and values if no message has a known layout."""
+
+    def results() -> list[tuple[object, ...]]:
+        draw, observer, found = random.Random(seed), Observer(), []
+        for frame in frames:
+            old = frame.stream
+            place = (frame.number, frame.packet, frame.time_ns, old, frame.from_client, 0, "start")
+            for data in (frame.data, damaged(frame.data, draw)):
+                facts = observer.see(CapturedFrame(data, Frame.of(data).type, *place))
+                found.append((problems_of(facts), describe(facts), list(flatten(facts).items())))
+        return found
+
+    with_layouts = results()
+    for module in (observer_state, general_fields):
+        monkeypatch.setattr(module, "layout_of", lambda *_: None)
+    assert with_layouts == results()
 
 
 def test_the_summary_of_a_receipt_with_half_an_id(conversation):
