@@ -107,9 +107,11 @@ class CaptureReading:
         from pcli.codec.capture import CapturedFrame, CaptureTotals, StreamEnd, read_capture
         from pcli.codec.capture.frame_streams import FrameStreams
         from pcli.codec.observe import compile_filter
+        from pcli.codec.observe.observer import unneeded_types
         from pcli.codec.observe.tracking.connections.repeated_connections import RepeatDetector
 
-        wanted = compile_filter(self.filter).match if self.filter else None
+        condition = compile_filter(self.filter) if self.filter else None
+        wanted = None if condition is None else condition.match
         options = replace(self.read_options(), ends=self.on_end is not None)
         answers = self._answers(options) if self.both_passes else None
         inputs = self.inputs()
@@ -122,10 +124,13 @@ class CaptureReading:
         learn = self.contents.see if self.contents is not None else None
         streams = self._streams = FrameStreams() if first_pass and self.rewindable else None
         before, stream = 0, None
-        track = None
+        detector = None
         if first_pass and self.connections is None:
-            self.connections = RepeatDetector()
-            track = self.connections.see
+            self.connections = detector = RepeatDetector()
+        track = None if detector is None else detector.see
+        unneeded = frozenset[int]()
+        if condition is not None and self.contents is None and self.on_frame is None:
+            unneeded = unneeded_types(lambda number: condition.constant(number) is not False)
         files = ((one.name, one.file) for one in inputs)
         for event in watched(read_capture(files, options), inputs):
             if not isinstance(event, CapturedFrame):
@@ -137,21 +142,24 @@ class CaptureReading:
             if streams is not None and event.stream is not stream:
                 stream = event.stream
                 streams.begin(event.number, stream.number)
-            facts = see(event)
-            if learn is not None:
-                learn(facts)
-            if track is not None:
-                track(facts)
-            if self.on_frame is not None:
-                self.on_frame(facts)
             if not before:
                 self.first_ns = before = event.time_ns
             self._frames = event.number
-            if (everything or not facts.system) and (wanted is None or wanted(facts)):
-                self.before_ns = before
-                self._shown = True
-                self._matched.add(event.number)
-                yield facts
+            if event.type in unneeded and (detector is None or not detector.needs(event)):
+                observer.skip(event)
+            else:
+                facts = see(event)
+                if learn is not None:
+                    learn(facts)
+                if track is not None:
+                    track(facts)
+                if self.on_frame is not None:
+                    self.on_frame(facts)
+                if (everything or not facts.system) and (wanted is None or wanted(facts)):
+                    self.before_ns = before
+                    self._shown = True
+                    self._matched.add(event.number)
+                    yield facts
             before = event.time_ns
             if event.number == self.count:
                 return

@@ -33,7 +33,7 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import pull_first_id, pull_ids
 
-__all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index"]
+__all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index", "unneeded_types"]
 
 MAX_CONNECTIONS: Final = 10_000
 """Maximum number of connections. The connection that has been inactive for the longest time is evicted first."""
@@ -90,6 +90,11 @@ class Observer:
         if self._answers is not None:
             facts.answer_number = self._answers.answer_to(frame.number)
         return facts
+
+    def skip(self, frame: ObservedFrame) -> None:
+        """Pass over a frame of one of the `unneeded_types`."""
+        if frame.stream is not self._stream:
+            self._enter(frame.stream)
 
     def unanswered(self) -> list[Request]:
         """Return the requests without a response so far, in the order of frames. Evicted requests are absent."""
@@ -259,6 +264,18 @@ _HOT_STEPS: Final[dict[int, _Step]] = {
     )
 }
 """Function and body tag of the commands in rule 4, and of SEND_ERROR, which also answers a SEND."""
+
+
+_GROUPS: Final = tuple(
+    frozenset(BY_NAME[name].number for name in names)
+    for names in (("SEND", "SEND_RECEIPT", "SEND_ERROR"), ("ACK", "ACK_RESPONSE"), ("MESSAGE",), ("FLOW",))
+)
+"""The frequent commands, each with its responses. The facts of other frames do not depend on them."""
+
+
+def unneeded_types(may_match: Callable[[int], bool]) -> frozenset[int]:
+    """Return the frequent command types that an Observer need not see; ``may_match`` is whether a type is shown."""
+    return frozenset().union(*(group for group in _GROUPS if not any(map(may_match, group))))
 
 
 def answer_index(frames: Iterable[object]) -> AnswerIndex:

@@ -129,6 +129,12 @@ class RepeatDetector:
         """Whether the last frame repeats a frame of another connection."""
         return self._leg.repeats
 
+    def needs(self, frame: ObservedFrame) -> bool:
+        """Whether `see` must process this frame: the connection is still compared with others."""
+        if frame.stream is not self._stream:
+            self._select(frame)
+        return self._leg.is_new or self._leg.after_connect
+
     def see(self, facts: Facts) -> None:
         """Process a frame."""
         frame = facts.frame
