@@ -18,7 +18,11 @@ class PlainCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the arguments of the usage line: ``TOPIC`` if required, ``[FILE]...`` if optional and repeatable."""
-        return [re.sub(r"\{(.*)\}", r"\1", word) for word in super().collect_usage_pieces(ctx)]
+        words = [self.options_metavar or ""]
+        for param in self.get_params(ctx):
+            more = "..." if param.nargs == -1 else ""
+            words += (word.strip("{}").removesuffix(more) + more for word in param.get_usage_pieces(ctx))
+        return words
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Print arguments and options with their help."""

@@ -8,7 +8,8 @@ import pytest
     [
         (["dissect", "-c", "abc"], "Invalid value for '-c' / '--count': 'abc' is not a whole number."),
         (["stats", "io", "-I", "x"], "Invalid value for '-I' / '--interval': 'x' is not a number."),
-        (["produce", "t", "--size", "0"], "'0' is out of range: it must be at least 1."),
+        (["produce", "t", "--size", "0"], "0 is out of range: it must be at least 1 and at most 1073741824."),
+        (["broker", "--port", "-1"], "-1 is out of range"),
         (["dissect", "-T", "xml"], "'xml' is not one of 'text', 'tree'"),
         (["decode", "a", "b", "c"], "Unexpected arguments: b c"),
     ],
@@ -17,5 +18,5 @@ def test_a_usage_error_has_no_wording_of_libraries(pcli, arguments, message):
     result = pcli(*arguments)
     assert result.code == 2
     assert message in result.err
-    assert "Input should" not in result.err
-    assert "Value error" not in result.err
+    assert "valid int" not in result.err
+    assert "x<=" not in result.err
