@@ -6,6 +6,8 @@ this time.
 
 from __future__ import annotations
 
+import gc
+
 __all__ = ["main"]
 
 _INTERRUPTED = 130
@@ -14,6 +16,8 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line. This is the entry point of ``pcli``."""
+    # There are many frames, and they form no cycles. With the default threshold, collection takes 10 % of the time.
+    gc.set_threshold(50_000)
     try:
         from pcli.cli.commands import run
 

@@ -9,7 +9,6 @@ Rules of this file
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from importlib import import_module
@@ -165,7 +164,5 @@ def run() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         # Names on the wire may contain any character. The command must not fail if the terminal cannot show one.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # There are many frames, and they form no cycles. With the default threshold, collection takes 10 % of the time.
-    gc.set_threshold(50_000)
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     application(first if first in {"--version", *map(_name, _MODULES)} else "")(prog_name="pcli")

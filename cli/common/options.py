@@ -10,6 +10,7 @@ from pcli.cli.common.completion import complete_filter
 from pcli.cli.common.times import TimeFormat
 
 __all__ = [
+    "At",
     "CaptureFilter",
     "Captures",
     "ConnectionFilter",
@@ -65,6 +66,12 @@ Output = Annotated[
     TextOrJson, option("-T --format", "Output format: text, json (one document) or ndjson (one object per line).")
 ]
 Filter = Annotated[str, filter_option("Show only frames that match, for example pulsar.type == 'SEND'.")]
+At = Annotated[
+    str,
+    option(
+        "--at TIME", "Show the state at this time: seconds since 1970 or ISO 8601. Default: the end of the capture."
+    ),
+]
 Captures = Annotated[list[str], argument("CAPTURE", "Captures. The files of a rotated capture are read in order.")]
 ConnectionFilter = Annotated[str, filter_option("Use only connections that have a matching frame.")]
 OnlyStream = Annotated[int | None, option("--only-stream N", "Use only this connection (tcp.stream).", min=0)]

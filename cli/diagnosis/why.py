@@ -9,9 +9,8 @@ import typer
 from pcli.cli.common.completion import complete_object
 from pcli.cli.common.connection_options import Admin
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
-from pcli.cli.common.options import NoColor, PacketNumbers, argument, option
+from pcli.cli.common.options import At, NoColor, PacketNumbers, argument, option
 from pcli.cli.common.times import epoch_ns
-from pcli.cli.stats.capture_state import At
 
 __all__ = ["why"]
 

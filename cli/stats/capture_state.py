@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pcli.cli.common.options import option
 from pcli.cli.common.output import Exit, counted, say
 from pcli.cli.common.times import epoch_ns, moment_text
 
@@ -16,14 +15,7 @@ if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
     from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["At", "CaptureState", "read_state"]
-
-At = Annotated[
-    str,
-    option(
-        "--at TIME", "Show the state at this time: seconds since 1970 or ISO 8601. Default: the end of the capture."
-    ),
-]
+__all__ = ["CaptureState", "read_state"]
 
 
 @dataclass(slots=True)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
-from pcli.cli.common.options import Output, PacketNumbers, Segments, System, option
+from pcli.cli.common.options import At, Output, PacketNumbers, Segments, System, option
 from pcli.cli.common.output import print_json
-from pcli.cli.stats.capture_state import At, read_state
 
 if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
@@ -63,6 +62,8 @@ class StateView:
             read_as: ReadAs,
             system: System = False,
         ) -> None:
+            from pcli.cli.stats.capture_state import read_state
+
             state = read_state(captures.names, read_as.options(), at, packet_numbers=packet_numbers)
             until_ns = state.moment() if at or not self.option else state.tracker.capture.last_ns
             found = self.find(state, until_ns, name, system)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -75,10 +73,14 @@ def _print_examples() -> None:
 
 
 def _quoted(statement: str) -> str:
+    import shlex
+
     return f'"{statement}"' if '"' not in statement and "$" not in statement else shlex.quote(statement)
 
 
 def _write(rows: pa.RecordBatchReader, output: RowFormat, file: str) -> None:
+    import csv
+
     if output == "parquet":
         _write_parquet(rows, file)
     elif output == "csv":

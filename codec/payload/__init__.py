@@ -9,12 +9,17 @@
                        and ``protobuf_native``
 """
 
-from pcli.codec.payload.batch import join_batch, split_batch
-from pcli.codec.payload.chunks import ChunkJoiner
-from pcli.codec.payload.compression import compress, decompress
-from pcli.codec.payload.encryption import PrivateKeys
-from pcli.codec.payload.entry import CHUNK, CLOSED, OPEN, SEALED, Entry, Message, open_entry
-from pcli.codec.payload.schemas import Decoder, SchemaBook, decode
+from typing import TYPE_CHECKING
+
+from pcli.codec.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pcli.codec.payload.batch import join_batch, split_batch
+    from pcli.codec.payload.chunks import ChunkJoiner
+    from pcli.codec.payload.compression import compress, decompress
+    from pcli.codec.payload.encryption import PrivateKeys
+    from pcli.codec.payload.entry import CHUNK, CLOSED, OPEN, SEALED, Entry, Message, open_entry
+    from pcli.codec.payload.schemas import Decoder, SchemaBook, decode
 
 __all__ = [
     "CHUNK",
@@ -34,3 +39,15 @@ __all__ = [
     "open_entry",
     "split_batch",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "batch": "join_batch split_batch",
+        "chunks": "ChunkJoiner",
+        "compression": "compress decompress",
+        "encryption": "PrivateKeys",
+        "entry": "CHUNK CLOSED OPEN SEALED Entry Message open_entry",
+        "schemas": "Decoder SchemaBook decode",
+    },
+)

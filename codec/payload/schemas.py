@@ -17,11 +17,9 @@ from functools import partial
 from struct import Struct
 from typing import Final, Generic, TypeVar
 
-from pcli.codec.payload.avro import decode_avro, parse_avro
 from pcli.codec.payload.entry import Message
 from pcli.codec.payload.json_text import parse_json
 from pcli.codec.payload.primitives import PRIMITIVES, decode_primitive
-from pcli.codec.payload.protobuf_native import decode_native, parse_native
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 from pcli.codec.wire.texts import as_text
@@ -107,9 +105,13 @@ def _reader(schema: pb.Schema, depth: int) -> _Read | Problem:
     if kind == pb.Schema.Json:
         return _plain(parse_json)
     if kind == pb.Schema.Avro:
+        from pcli.codec.payload.avro import decode_avro, parse_avro
+
         avro = parse_avro(schema.schema_data)
         return avro if isinstance(avro, Problem) else _plain(partial(decode_avro, avro))
     if kind == pb.Schema.ProtobufNative:
+        from pcli.codec.payload.protobuf_native import decode_native, parse_native
+
         native = parse_native(schema.schema_data)
         return native if isinstance(native, Problem) else _plain(partial(decode_native, native))
     if kind == pb.Schema.KeyValue:

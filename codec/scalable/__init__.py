@@ -5,15 +5,20 @@
 - routing.py: hash of a key, segment and entry bucket
 """
 
-from pcli.codec.scalable.layout import Change, Layout, Segment, changes, contradictions
-from pcli.codec.scalable.routing import bucket_of, key_hashes
-from pcli.codec.scalable.segment_name import (
-    SegmentName,
-    name_on_segment,
-    name_without_segment,
-    scalable_topic,
-    selected_topic,
-)
+from typing import TYPE_CHECKING
+
+from pcli.codec.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pcli.codec.scalable.layout import Change, Layout, Segment, changes, contradictions
+    from pcli.codec.scalable.routing import bucket_of, key_hashes
+    from pcli.codec.scalable.segment_name import (
+        SegmentName,
+        name_on_segment,
+        name_without_segment,
+        scalable_topic,
+        selected_topic,
+    )
 
 __all__ = [
     "Change",
@@ -29,3 +34,12 @@ __all__ = [
     "scalable_topic",
     "selected_topic",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "layout": "Change Layout Segment changes contradictions",
+        "routing": "bucket_of key_hashes",
+        "segment_name": "SegmentName name_on_segment name_without_segment scalable_topic selected_topic",
+    },
+)

@@ -6,16 +6,21 @@ and ``commands`` (the table of commands). ``hot`` reads and writes the five most
 converts strings with invalid UTF-8.
 """
 
-from pcli.codec.wire.assignments import pull_assignments
-from pcli.codec.wire.build import push_entry, push_frame
-from pcli.codec.wire.commands import BY_NAME, COMMANDS, CommandRow, name_of
-from pcli.codec.wire.frame import Frame
-from pcli.codec.wire.hextext import pull_bytes
-from pcli.codec.wire.lossless import pull_wire_json, push_wire_json
-from pcli.codec.wire.message_id import MessageId
-from pcli.codec.wire.problems import Problem
-from pcli.codec.wire.reader import FrameReader
-from pcli.codec.wire.topic_name import TopicName
+from typing import TYPE_CHECKING
+
+from pcli.codec.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.assignments import pull_assignments
+    from pcli.codec.wire.build import push_entry, push_frame
+    from pcli.codec.wire.commands import BY_NAME, COMMANDS, CommandRow, name_of
+    from pcli.codec.wire.frame import Frame
+    from pcli.codec.wire.hextext import pull_bytes
+    from pcli.codec.wire.lossless import pull_wire_json, push_wire_json
+    from pcli.codec.wire.message_id import MessageId
+    from pcli.codec.wire.problems import Problem
+    from pcli.codec.wire.reader import FrameReader
+    from pcli.codec.wire.topic_name import TopicName
 
 __all__ = [
     "BY_NAME",
@@ -34,3 +39,19 @@ __all__ = [
     "push_frame",
     "push_wire_json",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "assignments": "pull_assignments",
+        "build": "push_entry push_frame",
+        "commands": "BY_NAME COMMANDS CommandRow name_of",
+        "frame": "Frame",
+        "hextext": "pull_bytes",
+        "lossless": "pull_wire_json push_wire_json",
+        "message_id": "MessageId",
+        "problems": "Problem",
+        "reader": "FrameReader",
+        "topic_name": "TopicName",
+    },
+)
