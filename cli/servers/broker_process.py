@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import dataclass
@@ -48,12 +49,15 @@ class BrokerRun:
             "frames" if given.filter else "events" if sys.stdout.isatty() and not given.prints_json else "quiet"
         )
         log = open_log(kind, given.filter, stop, json=given.prints_json)
+        gc.disable()
         broker = self._broker(given.capture, log, addons)
         if given.no_sync:
             say(f"{given.data}: --no-sync: confirmed messages can be lost if the machine loses power")
         self._remove_ready_file()
         with broker:
             self._announce(broker)
+            gc.freeze()  # modules and tables remain, so that no collection needs to visit them
+            gc.enable()
             stop.wait()
             self._remove_ready_file()
         if log is not None and log.broken:

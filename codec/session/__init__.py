@@ -9,10 +9,26 @@
 - client.py: ClientSession, requests and their responses
 """
 
-from pcli.codec.session.client import ClientSession, Event
-from pcli.codec.session.keepalive import KeepAlive, TickAction
-from pcli.codec.session.server import Offer, ServerSession
-from pcli.codec.session.states import State
-from pcli.codec.session.strict import read_command
+from typing import TYPE_CHECKING
+
+from pcli.codec.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pcli.codec.session.client import ClientSession, Event
+    from pcli.codec.session.keepalive import KeepAlive, TickAction
+    from pcli.codec.session.server import Offer, ServerSession
+    from pcli.codec.session.states import State
+    from pcli.codec.session.strict import read_command
 
 __all__ = ["ClientSession", "Event", "KeepAlive", "Offer", "ServerSession", "State", "TickAction", "read_command"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "client": "ClientSession Event",
+        "keepalive": "KeepAlive TickAction",
+        "server": "Offer ServerSession",
+        "states": "State",
+        "strict": "read_command",
+    },
+)
