@@ -13,7 +13,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -284,6 +284,9 @@ class Connection:
             if send is not None and (producer := producers.get(send[0])) is not None:
                 self.sends += 1
                 producer.publish(send[1], send[3], send[2], data, stop, end)
+                if end < size and producer.fast_path and not self.closing and not self._read_pauses:
+                    end, count = producer.publish_run(data, end, limit)
+                    self.sends += count
             elif kind not in _HOT_TYPES or not self._handle_hot_command(kind, data, start, stop):
                 self.handle_frame(Frame(data[position:end], kind))
                 hot = self.session.connected
@@ -351,13 +354,17 @@ class Connection:
 
     def send(self, data: bytes) -> None:
         """Queue a whole frame for the client."""
+        self.send_pieces((data,))
+
+    def send_pieces(self, pieces: Sequence[bytes]) -> None:
+        """Queue the pieces of whole frames for the client."""
         if self.closing:
             return
         out = self.out
         if not out:
             self.broker.dirty.append(self)
-        out.append(data)
-        self.queued += len(data)
+        out += pieces
+        self.queued += sum(map(len, pieces))
         if self.queued > self._high_water:
             self.writable = False
 

@@ -207,16 +207,16 @@ def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[in
             position += 2
             if value > 127:
                 value, position = pull_long(data, position, value)
-            if tag == 8:
-                consumer = value
-            elif tag == 16:
-                kind = value
-            elif tag == 26:
+            if tag == 26:
                 found = _message_id(data, position, position + value)
                 if found is None:
                     return None
                 ids.append(found)
                 position += value
+            elif tag == 8:
+                consumer = value
+            elif tag == 16:
+                kind = value
             elif tag == 64:
                 request = value
             else:

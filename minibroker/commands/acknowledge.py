@@ -45,7 +45,7 @@ def hot_ack(
             if len(ids) == 1:
                 place: Position = (ids[0][0], signed(ids[0][1]), None)
                 subscription.acknowledge_cumulative(consumer, place, {})
-        else:
+        elif not acknowledgements.acknowledge_next(consumer, ids):
             subscription.acknowledge(consumer, [(one[0], signed(one[1]), None) for one in ids])
     except Refused as refused:
         answer.error, answer.message = pb.ServerError.ValueType(refused.code), refused.text

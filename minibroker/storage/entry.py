@@ -2,14 +2,15 @@
 
 Rules of this file
 1. The bytes are stored and sent as the producer sent them. Only a broker entry block before them may be removed.
-2. The metadata is parsed once, on first use, and shared by all subscriptions. If it does not parse or
-   lacks a required field, the entry is `broken`: the broker acknowledges it and does not deliver it
-   (AbstractBaseDispatcher).
+2. The metadata is parsed once, on first use, and shared by all subscriptions. Ordinary metadata is only recognized. If
+   metadata does not parse or lacks a required field, the entry is `broken`: the broker acknowledges it and does not
+   deliver it (AbstractBaseDispatcher).
 3. The key of an entry is the key in its metadata. For a batch this is the key of the batch (Commands.resolveStickyKey).
 """
 
 from __future__ import annotations
 
+import re
 from struct import Struct
 from typing import Final
 
@@ -28,6 +29,17 @@ _head = Struct(">HII").unpack_from
 _HEAD: Final = 10
 _metadata = pb.MessageMetadata.FromString
 
+_NAME: Final = 0x0A
+"""The tag of the first field of the metadata, the name of the producer."""
+_ordinary = re.compile(
+    rb"\x10V\x18V(?:\x40V)?(?:\x48V)?(?:\x58([\x00-\x7f]))?(?:\xc0\x01V)?".replace(
+        b"V", rb"[\x80-\xff]{0,8}[\x00-\x7f]"
+    )
+).fullmatch
+"""Recognizes metadata of which only the number of messages concerns the broker, after the name of the producer: the
+sequence id, the publish time, the compression, the uncompressed size, the number of messages below 128, and the highest
+sequence id."""
+
 _NO_KEY: Final = b"NONE_KEY"
 
 
@@ -36,6 +48,7 @@ class Entry:
 
     __slots__ = (
         "_hash",
+        "_metadata",
         "block",
         "broken",
         "chunked",
@@ -45,9 +58,9 @@ class Entry:
         "ledger_id",
         "marker",
         "messages",
-        "metadata",
         "offset",
         "parsed",
+        "plain",
     )
 
     def __init__(self, offset: int, ledger_id: int, entry_id: int, data: bytes) -> None:
@@ -63,15 +76,19 @@ class Entry:
         """Parse the metadata once. The attributes below exist only afterwards."""
         self.parsed = True
         self._hash = -1
+        self._metadata: pb.MessageMetadata | None = None
         data = self.data
         self.block = 0
         """Position of the first byte that the producer sent."""
         start = end = -1
+        found = None
         if len(data) >= _HEAD:
             # Fast check for the usual form: a checksum block, then the metadata.
             magic, _, size = _head(data)
             if magic == CHECKSUM_MAGIC and _HEAD + size <= len(data):
                 start, end = _HEAD, _HEAD + size
+                if size > 2 and data[_HEAD] == _NAME and data[_HEAD + 1] < 128:
+                    found = _ordinary(data, _HEAD + 2 + data[_HEAD + 1], end)
         if start < 0:
             self.block = block_start(data)
             start, end = metadata_bounds(data, self.block)
@@ -82,7 +99,13 @@ class Entry:
         """Delivery time in ms since 1970, or 0 for immediate delivery."""
         self.marker = False
         self.chunked = False
-        self.metadata: pb.MessageMetadata | None = None
+        self.plain = False
+        """Whether the entry can be delivered at once: it is neither broken nor a marker, and has no delivery time."""
+        if found is not None:
+            self.plain = True
+            if found[1]:
+                self.messages = found[1][0]
+            return
         try:
             if start < 0:
                 raise DecodeError
@@ -92,11 +115,20 @@ class Entry:
         except DecodeError:
             self.broken = True
             return
-        self.metadata = metadata
+        self._metadata = metadata
         self.messages = max(0, metadata.num_messages_in_batch)
         self.marker = metadata.HasField("marker_type")
         self.chunked = metadata.HasField("uuid")
         self.deliver_at = metadata.deliver_at_time
+        self.plain = not (self.marker or self.deliver_at)
+
+    @property
+    def metadata(self) -> pb.MessageMetadata | None:
+        """The metadata; None if the entry is broken."""
+        if self._metadata is None and not self.broken:
+            start, end = metadata_bounds(self.data, self.block)
+            self._metadata = _metadata(self.data[start:end])
+        return self._metadata
 
     @property
     def hash(self) -> int:

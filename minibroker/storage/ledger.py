@@ -16,7 +16,7 @@ Source of the rules: ManagedLedgerImpl, ManagedLedgerConfig, OpFindNewest, Entry
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
@@ -176,6 +176,36 @@ class ManagedLedger:
             self.roll_if_full(now)
         return entry
 
+    def append_run(self, blocks: Sequence[bytes], now: int) -> list[Entry]:
+        """Store entries as `append` does, with less work for each. Return the stored ones, which are the first ones.
+
+        The run ends early where a ledger ends, or where there is no room. Raises Refused if no entry is stored.
+        """
+        entries = [self.append(blocks[0], now)]
+        cache, store, young = self._cache, self._storage.append, self.young_entries
+        current, offset, size = self._current, self.next, self._current.size
+        if current.id != entries[0].ledger_id:
+            return entries
+        try:
+            for data in blocks[1:]:
+                if current.entries >= self._full_entries or current.size >= self._full_size or not young:
+                    break
+                store(data)
+                young[offset] = entry = Entry(offset, current.id, current.entries, data)
+                entries.append(entry)
+                offset += 1
+                current.entries += 1
+                current.size += len(data)
+        except Refused:
+            pass
+        finally:
+            self.next = offset
+            cache.size += current.size - size + _ENTRY_OVERHEAD * (len(entries) - 1)
+        if cache.size > cache.limit:
+            cache.age()
+        self.roll_if_full(now)
+        return entries
+
     def read(self, offset: int, count: int, max_bytes: int) -> list[Entry]:
         """Return up to ``count`` entries from ``offset`` on, at most ``max_bytes`` but at least one entry.
 
@@ -188,6 +218,12 @@ class ManagedLedger:
             end = self.next
         young = self.young_entries
         entries: list[Entry] = []
+        if offset in young and end - 1 in young:  # usually, all entries are, and their size is below the limit
+            entries = [young[number] for number in range(offset, end) if number in young]
+            if len(entries) == end - offset and sum([len(entry.data) for entry in entries]) <= max_bytes:
+                self.entries_read += len(entries)
+                return entries
+            entries = []
         while offset < end:
             known = young.get(offset) or self.old_entries.get(offset)
             for entry in self._load(offset, end) if known is None else (known,):

@@ -12,6 +12,7 @@ Rules of this file (ShadowManagedLedgerImpl, 4.2.4)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
@@ -99,6 +100,10 @@ class ShadowManagedLedger(ManagedLedger):
     def append(self, data: bytes, now: int) -> Entry:
         """Raise Refused, because entries are added to the source."""
         raise Refused(pb.NotAllowedError, "Cannot send messages to a shadow topic")
+
+    def append_run(self, blocks: Sequence[bytes], now: int) -> list[Entry]:
+        """Refuse entries, as `append` does."""
+        return [self.append(blocks[0], now)]
 
     def read(self, offset: int, count: int, max_bytes: int) -> list[Entry]:
         """Return up to ``count`` entries of the source from ``offset`` on."""

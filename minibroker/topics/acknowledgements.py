@@ -34,6 +34,7 @@ __all__ = [
     "acknowledge",
     "acknowledge_cumulative",
     "acknowledge_messages",
+    "acknowledge_next",
     "check_cumulative_position",
     "check_positions",
     "end_transaction",
@@ -173,6 +174,28 @@ def open_handle(subscription: Subscription) -> PendingAckHandle:
             handle.on_change = subscription.documents.pending_acks_changed
         subscription.use_transactions()
     return handle
+
+
+def acknowledge_next(consumer: Consumer, ids: Sequence[tuple[int, int, int, int]]) -> bool:
+    """Acknowledge ids (ledger, entry, …) at once if they are those of the next unacknowledged entries, in any order.
+
+    Return False, without any change, if `Subscription.acknowledge` is needed.
+    """
+    subscription, numbers = consumer.subscription, [one[1] for one in ids]
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
+    if cursor is None or ledger is None or subscription.individual or subscription.pending_ack_handle is not None:
+        return False
+    count = len(set(numbers))
+    if not count or count != len(ids) or max(numbers) - min(numbers) != count - 1 or len({one[0] for one in ids}) > 1:
+        return False
+    last = ledger.offset_of(ids[0][0], max(numbers))
+    if last is None or last - count != cursor.mark_delete:
+        return False
+    before = cursor.backlog
+    consumer.last_acked = subscription.topic.broker.now
+    subscription.acknowledge_cumulative(None, (ids[0][0], max(numbers), None), {})
+    consumer.messages_acked += before - cursor.backlog
+    return True
 
 
 def acknowledge(consumer: Consumer, txn: TxnId, acks: list[tuple[Place, int | None, int]]) -> None:

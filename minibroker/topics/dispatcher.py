@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from pcli.codec.proto import pb
@@ -29,6 +30,8 @@ __all__ = [
     "PersistentDispatcher",
     "conflict",
 ]
+
+_plain = attrgetter("plain")
 
 
 EXCLUSIVE, SHARED = pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Shared
@@ -163,6 +166,8 @@ class PersistentDispatcher(Dispatcher):
         """
         if self.transactional:
             entries = self._drop_aborted(entries)
+        if all(map(_plain, entries)):
+            return self._drop_pending(entries) if self.transactional else entries
         kept = []
         for entry in entries:
             if entry.broken or entry.marker:

@@ -8,10 +8,13 @@ Rules of this file
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import push_message, push_send_receipt, push_varint
+
+if TYPE_CHECKING:
+    from pcli.minibroker.storage.entry import Entry
 
 __all__ = ["MessageFrameWriter", "SendReceiptWriter"]
 
@@ -20,10 +23,16 @@ _two_lengths = Struct(">II").pack
 _SEND_RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 
 _ONE: Final = [bytes([value]) for value in range(128)]
+_CONTINUED: Final = [bytes([value | 128]) for value in range(128)]
 _SHORT: Final = [
     _two_lengths(size + 8, size + 4) + bytes((8, _SEND_RECEIPT, _SEND_RECEIPT << 3 | 2, size)) for size in range(128)
 ]
 """The start of a frame, for each size of its body."""
+
+
+def _encoded(high: int) -> tuple[list[bytes], bytes]:
+    """Return how varints of ``high << 7 | low`` are encoded: their first byte for each ``low``, and the other bytes."""
+    return (_CONTINUED, push_varint(high)) if high else (_ONE, b"")
 
 
 class SendReceiptWriter:
@@ -44,13 +53,40 @@ class SendReceiptWriter:
         if entry < 0 or ledger < 0:
             return push_send_receipt(self._producer_id, sequence, ledger, entry, highest)
         if ledger != self._ledger_id:
-            self._ledger_id = ledger
-            self._ledger = b"\x08" + push_varint(ledger) + b"\x10"
+            self._begin(ledger)
         head, place = self._head, self._ledger
         number, within, last = push_varint(sequence), push_varint(entry), push_varint(highest)
         size = len(place) + len(within)
         start = _SHORT[len(head) + len(number) + size + len(last) + 3]
         return b"".join((start, head, number, b"\x1a", _ONE[size], place, within, b"\x20", last))
+
+    def write_run(self, sequences: list[int], entries: list[Entry]) -> bytes:
+        """Return the frames for entries of one ledger, without highest sequence ids.
+
+        In numbers that follow each other, the first byte differs. The other bytes are encoded once in 128 frames.
+        """
+        if entries[0].ledger_id != self._ledger_id:
+            self._begin(entries[0].ledger_id)
+        head, place = self._head, self._ledger
+        pieces: list[bytes] = []
+        sequence_high = entry_high = -1
+        for sequence, entry in zip(sequences, entries, strict=True):
+            number = entry.entry_id
+            if sequence >> 7 != sequence_high or number >> 7 != entry_high:
+                sequence_high, entry_high = sequence >> 7, number >> 7
+                sequence_firsts, sequence_rest = _encoded(sequence_high)
+                entry_firsts, entry_rest = _encoded(entry_high)
+                size = len(place) + 1 + len(entry_rest)
+                start = _SHORT[len(head) + 1 + len(sequence_rest) + size + 4] + head
+                middle = b"".join((sequence_rest, b"\x1a", _ONE[size], place))
+                end = entry_rest + b"\x20\x00"
+            pieces += (start, sequence_firsts[sequence & 127], middle, entry_firsts[number & 127], end)
+        return b"".join(pieces)
+
+    def _begin(self, ledger: int) -> None:
+        """Compute the cached part for a different ledger."""
+        self._ledger_id = ledger
+        self._ledger = b"\x08" + push_varint(ledger) + b"\x10"
 
 
 _lengths = Struct(">II").pack
@@ -81,6 +117,22 @@ class MessageFrameWriter:
         number = push_varint(entry)
         size, head = self._heads[len(number)]
         return b"".join((_lengths(size + 4 + len(data), size), head, number, self._tail, data))
+
+    def write_run(self, entries: list[Entry]) -> list[bytes]:
+        """Return the pieces of the frames that contain these entries, without redelivery counts."""
+        pieces: list[bytes] = []
+        high = length = -1
+        for entry in entries:
+            number, data = entry.entry_id, entry.data
+            if number >> 7 != high or len(data) != length or entry.ledger_id != self._ledger:
+                if entry.ledger_id != self._ledger:
+                    self._begin(entry.ledger_id)
+                high, length = number >> 7, len(data)
+                firsts, rest = _encoded(high)
+                size, head = self._heads[1 + len(rest)]
+                start, end = _lengths(size + 4 + length, size) + head, rest + self._tail
+            pieces += (start, firsts[number & 127], end, data)
+        return pieces
 
     def _begin(self, ledger: int) -> None:
         """Compute the cached parts for a different ledger."""

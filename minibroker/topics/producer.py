@@ -21,6 +21,7 @@ import google_crc32c
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
+from pcli.codec.wire.hot import pull_send
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.error_responses import NOBODY
 from pcli.minibroker.errors import Refused, service_exception
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 _head = Struct(">HI").unpack_from
+_two_lengths = Struct(">II").unpack_from
 _crc32c = google_crc32c.value
 _EXCEPTIONS: Final[dict[int, str]] = {
     pb.ProducerBusy: "ProducerBusyException",
@@ -46,6 +48,9 @@ _EXCEPTIONS: Final[dict[int, str]] = {
 """The classes of the real broker's exceptions when it adds a producer, by error code."""
 
 _HEAD: Final = 6
+_LEAST: Final = 8 + 4 + _HEAD
+"""A lower bound of the size of a frame that the fast path can handle."""
+_SEND: Final = pb.BaseCommand.SEND
 
 
 class Producer:
@@ -53,7 +58,9 @@ class Producer:
 
     __slots__ = (
         "_append",
+        "_append_run",
         "_write_receipt",
+        "_write_receipts",
         "access_mode",
         "bytes_in",
         "chunked",
@@ -90,7 +97,8 @@ class Producer:
         self.schema_version = schema_version
         """The schema version as on the wire; empty if none."""
         self.connected_since = topic.broker.now
-        self._write_receipt = SendReceiptWriter(self.id).write
+        receipts = SendReceiptWriter(self.id)
+        self._write_receipt, self._write_receipts = receipts.write, receipts.write_run
         self.ready = False
         """Whether the producer is attached to the topic."""
         self.closed = False
@@ -127,6 +135,51 @@ class Producer:
         if not topic.entries_announced:
             topic.entries_announced = True
             topic.broker.schedule(topic)
+
+    def publish_run(self, data: bytes, position: int, limit: int) -> tuple[int, int]:
+        """Store the entries of the SENDs of this producer that follow each other from a position on, and respond.
+
+        Return the position after them and their number. The run ends before the first frame that is incomplete, larger
+        than ``limit``, or that needs `publish` or another path.
+        """
+        begin, size = position, len(data)
+        sequences: list[int] = []
+        blocks: list[bytes] = []
+        ends: list[int] = []
+        while size - position >= _LEAST:
+            total, length = _two_lengths(data, position)
+            start, end = position + 8, position + 4 + total
+            stop = start + length
+            if end > size or total > limit or stop + _HEAD > end or data[start + 1] != _SEND:
+                break
+            send = pull_send(data, start, stop)
+            if send is None or send[0] != self.id or send[2] not in (-1, 1) or send[3] >= 0:
+                break
+            magic, checksum = _head(data, stop)
+            if magic == CHECKSUM_MAGIC and _crc32c(data[stop + _HEAD : end]) != checksum:
+                break
+            sequences.append(send[1])
+            blocks.append(data[stop:end])
+            ends.append(end)
+            position = end
+        count = self._store_run(sequences, blocks) if blocks else 0
+        return ends[count - 1] if count else begin, count
+
+    def _store_run(self, sequences: list[int], blocks: list[bytes]) -> int:
+        """Store entries, and send their receipts. Return the number of those that could be stored."""
+        topic = self.topic
+        try:
+            entries = self._append_run(blocks, topic.broker.now)
+        except Refused:
+            return 0
+        count = len(entries)
+        self.messages_in += count
+        self.bytes_in += sum(map(len, blocks[:count]))
+        self.connection.send(self._write_receipts(sequences[:count], entries))
+        if not topic.entries_announced:
+            topic.entries_announced = True
+            topic.broker.schedule(topic)
+        return count
 
     def publish_command(self, command: pb.CommandSend, block: bytes) -> None:
         """Store the entry of a SEND whose command can contain any fields."""
@@ -186,7 +239,7 @@ class Producer:
         self.ready = True
         self.fast_path = self.topic.fast_path
         if self.topic.ledger is not None:
-            self._append = self.topic.ledger.append
+            self._append, self._append_run = self.topic.ledger.append, self.topic.ledger.append_run
         self._send_success(ready=True)
 
     def refuse(self, refusal: Refused) -> None:

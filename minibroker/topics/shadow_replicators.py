@@ -11,7 +11,7 @@ Rules of this file (ShadowReplicator, PersistentTopic.checkShadowReplication, Ab
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
@@ -192,6 +192,8 @@ class _InternalCnx:
         self.session.supports_close = True
 
     def send(self, data: bytes) -> None: ...
+
+    def send_pieces(self, pieces: Sequence[bytes]) -> None: ...
 
     def send_command(self, body: Message, entry: bytes = b"") -> None: ...
 

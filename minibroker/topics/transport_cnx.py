@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ class TransportCnx(Protocol):
 
     def send(self, data: bytes) -> None:
         """Queue a whole frame for the client."""
+
+    def send_pieces(self, pieces: Sequence[bytes]) -> None:
+        """Queue the pieces of whole frames for the client."""
 
     def send_command(self, body: Message, entry: bytes = b"") -> None:
         """Queue a command. An entry follows a MESSAGE command."""

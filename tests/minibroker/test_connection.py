@@ -60,6 +60,49 @@ def test_one_turn_is_one_write(world):
     assert names(event.body for event in client.session.receive(written)) == ["SendReceipt"] * 3
 
 
+def sends():
+    """Return SENDs of the forms that the fast path of runs knows, between others that end a run."""
+    run = [pb.CommandSend(producer_id=1, sequence_id=number, num_messages=1) for number in range(120, 140)]
+    others = [
+        pb.CommandSend(producer_id=1, sequence_id=200, num_messages=3, highest_sequence_id=202),
+        pb.CommandSend(producer_id=1, sequence_id=203),
+        pb.CommandSend(producer_id=1, sequence_id=204, num_messages=0),
+        pb.CommandSend(producer_id=1, sequence_id=205, is_chunk=True),
+        pb.CommandSend(producer_id=2, sequence_id=206, num_messages=1),
+    ]
+    return [push_frame(command, ENTRY) for command in (*run, *others, *run)]
+
+
+@pytest.mark.parametrize("sub_type", ["Exclusive", "Shared"])
+@pytest.mark.parametrize("ids", [[*range(30)], [*range(29, -1, -1)], [*range(5, 30), 3], [0, 0, 1], [3, 4]])
+def test_frames_in_one_stream_have_the_effect_of_single_ones(make_world, sub_type, ids):
+    """Runs of SENDs, entries and acknowledgements are processed together, with the same output and the same state."""
+    results = []
+    for at_once in (True, False):
+        world = make_world(managedLedgerMaxEntriesPerLedger=33, managedLedgerMinLedgerRolloverTimeMinutes=0)
+        client, consumer = world.client(), world.client()
+        client.producer()
+        client.producer(producer_id=2)
+        consumer.subscribe(subType=pb.CommandSubscribe.SubType.Value(sub_type))
+        consumer.flow()
+        heard = []
+        for data in [b"".join(sends())] if at_once else sends():
+            heard += client.raw(data)
+        delivered = consumer.hear()
+        place = delivered[0].message_id
+        places = [pb.MessageIdData(ledgerId=place.ledgerId, entryId=number) for number in ids]
+        for some in [places] if at_once else ([one] for one in places):
+            consumer(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=some))
+        topic = world.broker.topics["persistent://public/default/t"]
+        [member], cursor = topic.subscriptions["sub"].consumers, topic.subscriptions["sub"].cursor
+        producers = [(one.messages_in, one.bytes_in) for one in topic.producers.values()]
+        figures = [producers, member.messages_acked, member.unacked, member.permits]
+        state = [cursor.mark_delete, cursor.deleted_ranges(), cursor.backlog, len(topic.ledger.ledgers)]
+        results.append((heard, delivered, figures, state, member.messages_out, member.bytes_out))
+    assert results[0] == results[1]
+    assert len(results[0][1]) == 45
+
+
 def test_an_incomplete_frame_has_no_effect(client):
     assert client.raw(PING[:-1]) == []
     assert names(client.raw(PING[-1:])) == ["Pong"]

@@ -147,6 +147,18 @@ def test_size_and_age_fill_a_ledger_too() -> None:
     assert len(ledger.ledgers) == 3
 
 
+def test_a_run_ends_where_a_ledger_ends_and_where_there_is_no_room() -> None:
+    settings = Settings(managedLedgerMaxEntriesPerLedger=3, managedLedgerMinLedgerRolloverTimeMinutes=0)
+    ledger = topic(settings)
+    assert [entry.entry_id for entry in ledger.append_run([b"a", b"b", b"c", b"d"], NOW)] == [0, 1, 2]
+    assert [(entry.ledger_id, entry.entry_id) for entry in ledger.append_run([b"d", b"e"], NOW)] == [(13, 0), (13, 1)]
+    storage = SpillingStorage(Pool(memory_limit=1 << 30, max_backlog=2_000, open_file=io.BytesIO))
+    small = ManagedLedger("t", storage, itertools.count(1).__next__, Settings(), NOW)
+    assert len(small.append_run([bytes(500)] * 9, NOW)) == small.next == len(storage.read(0, 9)) < 9
+    with pytest.raises(Refused):
+        small.append_run([bytes(2000)], NOW)
+
+
 def test_a_terminated_topic_accepts_no_entry_and_has_a_last_id() -> None:
     ledger = two_ledgers()
     assert ledger.terminate(NOW) == (13, 1)
@@ -305,6 +317,7 @@ def test_the_last_ledger_is_never_deleted() -> None:
 moves = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.sampled_from([0, 1, 50, 300, 5000])),
+        st.tuples(st.just("append run"), st.integers(1, 9)),
         st.tuples(st.just("roll"), st.just(0)),
         st.tuples(st.just("trim"), st.integers(0, 60)),
         st.tuples(st.just("read"), st.integers(0, 60)),
@@ -323,6 +336,13 @@ def test_a_ledger_behaves_like_a_list(moves: list[tuple[str, int]], memory: int,
             data = len(truth).to_bytes(4, "big") + bytes(value)
             entry = ledger.append(data, NOW)
             truth.append((entry.ledger_id, entry.entry_id, data))
+        elif move == "append run":
+            blocks = [(len(truth) + number).to_bytes(4, "big") + bytes(70 * number) for number in range(value)]
+            while blocks:  # a run ends at the end of a ledger
+                stored = ledger.append_run(blocks, NOW)
+                truth += [(entry.ledger_id, entry.entry_id, entry.data) for entry in stored]
+                assert [entry.data for entry in stored] == blocks[: len(stored)]
+                del blocks[: len(stored)]
         elif move == "roll":
             ledger.roll(NOW)
             last_deleted = None
