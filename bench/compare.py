@@ -1,11 +1,14 @@
 """Ratios of the main commands to those of another revision, on the same inputs in one run.
 
-    python bench/compare.py REV [--megabytes 40] [--pairs 5] [--only diagnose]
+    python bench/compare.py REV [--megabytes 40] [--messages 200000] [--pairs 5] [--only diagnose]
 
 REV is installed without dependencies in a temporary folder; both revisions use the packages of this environment. Each
 row runs alternately with REV and with this tree. Printed: the medians of CPU seconds, wall seconds and peak memory of
 this tree, and the median of each pair's ratio to REV; a ratio below 1 means less than REV. The capture is that of
 bench/dissect.py, and for `analyze` also the workload u200 of bench/generate.py.
+
+The rows of the broker are its start up to the first accepted producer, and a number of unbatched messages that are
+published and consumed; `wall` and `memory` are then also those of the broker.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
@@ -58,6 +63,7 @@ def captures(folder: Path, megabytes: int) -> tuple[Path, Path, int]:
 def commands(capture: Path, load: Path, folder: Path) -> dict[str, list[str]]:
     """Return the arguments of pcli for each row."""
     return {
+        "pcli --help": ["--help"],
         "pcli --version": ["--version"],
         "pcli decode": ["decode", "0000000c00000008080b5a040801100a"],
         "dissect, filter that keeps little": ["dissect", "-r", str(capture), "-Y", FEW],
@@ -95,10 +101,27 @@ def cost(arguments: list[str], where: Path) -> Cost:
     return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - started, usage.ru_maxrss / 1024)
 
 
+def broker_cost(messages: int, where: Path) -> Cost:
+    """Start the broker of the revision in this folder, and publish and consume messages. Return the cost of the last.
+
+    Without messages, it is the cost of the start up to the first accepted producer.
+    """
+    import broker as brokers
+
+    port = brokers.free_port()
+    command = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", "0", "--log", "quiet"]
+    with brokers.running("pcli", command, port, where=str(where)) as broker:
+        if not messages:
+            return Cost(broker.cpu(), broker.started, broker.resident())
+        began = time.perf_counter()
+        return Cost(brokers.unbatched(broker, messages), time.perf_counter() - began, broker.resident())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("revision", metavar="REV")
     parser.add_argument("--megabytes", type=int, default=40)
+    parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", default="", help="rows whose name contains this text")
     options = parser.parse_args()
@@ -111,9 +134,16 @@ def main() -> None:
             f"{capture.stat().st_size / 1e6:.0f} MB, {frames:,} frames; {options.pairs} pairs with {options.revision}"
         )
         print(f"{'':36} {'CPU s':>8} {'wall s':>8} {'peak MB':>8} {'CPU':>8} {'wall':>8} {'memory':>8}")
-        for row, arguments in commands(capture, load, folder).items():
+        rows: dict[str, Callable[[Path], Cost]] = {
+            name: partial(cost, arguments) for name, arguments in commands(capture, load, folder).items()
+        }
+        rows |= {
+            "broker: start": partial(broker_cost, 0),
+            "broker: unbatched CPU": partial(broker_cost, options.messages),
+        }
+        for row, measure in rows.items():
             if options.only in row:
-                pairs = [(cost(arguments, ours), cost(arguments, theirs)) for _ in range(options.pairs)]
+                pairs = [(measure(ours), measure(theirs)) for _ in range(options.pairs)]
                 ratios = [[mine / other for mine, other in zip(*pair, strict=True)] for pair in pairs]
                 figures = [f"{median(column):8.2f}" for column in zip(*(mine for mine, _ in pairs), strict=True)]
                 figures += [f"{median(column):7.2f}x" for column in zip(*ratios, strict=True)]
