@@ -162,6 +162,33 @@ def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, in
     return None if ledger < 0 or entry < 0 or position != end else (ledger, entry, partition, batch)
 
 
+def _pull_ids(data: bytes, position: int, end: int, ids: list[tuple[int, int, int, int]]) -> int:
+    """Append the ids of an ACK from its field 3 at a position on. Return the position after them, or -1 if unusual."""
+    ledger, head = -1, b"\0"
+    while position < end and data[position] == 26:
+        start, size = position + 2, data[position + 1]
+        if size > 127:
+            return -1
+        position = start + size
+        if data.startswith(head, start):
+            # Mostly, an id consists of the ledger of the id before and an entry.
+            at = start + len(head) + 1
+            entry = data[at - 1]
+            if entry > 127:
+                entry, at = pull_long(data, at, entry)
+            if at == position:
+                ids.append((ledger, entry, -1, -1))
+                continue
+        found = _message_id(data, start, position)
+        if found is None:
+            return -1
+        ids.append(found)
+        if found[0] != ledger:
+            ledger = found[0]
+            head = b"\x08" + push_varint(ledger) + b"\x10"
+    return position
+
+
 def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | None:
     """Return producer id, sequence id, number of messages and highest sequence id of a SEND; an unset number is -1."""
     try:
@@ -200,20 +227,19 @@ def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[in
         if position < 0:
             return None
         consumer = kind = request = -1
-        ids = []
+        ids: list[tuple[int, int, int, int]] = []
         while position < end:
             tag = data[position]
+            if tag == 26:
+                position = _pull_ids(data, position, end, ids)
+                if position < 0:
+                    return None
+                continue
             value = data[position + 1]
             position += 2
             if value > 127:
                 value, position = pull_long(data, position, value)
-            if tag == 26:
-                found = _message_id(data, position, position + value)
-                if found is None:
-                    return None
-                ids.append(found)
-                position += value
-            elif tag == 8:
+            if tag == 8:
                 consumer = value
             elif tag == 16:
                 kind = value

@@ -21,7 +21,7 @@ import google_crc32c
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
-from pcli.codec.wire.hot import pull_send
+from pcli.codec.wire.hot import pull_send, push_varint
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.error_responses import NOBODY
 from pcli.minibroker.errors import Refused, service_exception
@@ -51,6 +51,7 @@ _HEAD: Final = 6
 _LEAST: Final = 8 + 4 + _HEAD
 """A lower bound of the size of a frame that the fast path can handle."""
 _SEND: Final = pb.BaseCommand.SEND
+_BYTES: Final = [bytes([value]) for value in range(256)]
 
 
 class Producer:
@@ -143,6 +144,8 @@ class Producer:
         than ``limit``, or that needs `publish` or another path.
         """
         begin, size = position, len(data)
+        head = b"\x08" + push_varint(self.id) + b"\x10"
+        lead, sequence, following = 4 + len(head), 0, b""
         sequences: list[int] = []
         blocks: list[bytes] = []
         ends: list[int] = []
@@ -152,13 +155,23 @@ class Producer:
             stop = start + length
             if end > size or total > limit or stop + _HEAD > end or data[start + 1] != _SEND:
                 break
-            send = pull_send(data, start, stop)
-            if send is None or send[0] != self.id or send[2] not in (-1, 1) or send[3] >= 0:
-                break
+            command = data[start:stop]
+            if following and command == following:
+                sequence += 1
+            else:
+                send = pull_send(data, start, stop)
+                if send is None or send[0] != self.id or send[2] not in (-1, 1) or send[3] >= 0:
+                    break
+                sequence = send[1]
+                usual = command[3] < 128 and command.startswith(head, 4)
+                before, after = command[:lead], command[lead + 1 :]
+            # Usually, the next command differs in the first byte of its sequence id.
+            low = command[lead] if usual else 127
+            following = before + _BYTES[low + 1] + after if low & 127 < 127 else b""
             magic, checksum = _head(data, stop)
             if magic == CHECKSUM_MAGIC and _crc32c(data[stop + _HEAD : end]) != checksum:
                 break
-            sequences.append(send[1])
+            sequences.append(sequence)
             blocks.append(data[stop:end])
             ends.append(end)
             position = end
