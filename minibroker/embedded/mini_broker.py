@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Self, TypeVar
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.embedded import operations, scalable_topics
+from pcli.minibroker.embedded import operations
 from pcli.minibroker.embedded.argument_parsing import (
     check_exposure,
     host_of,
@@ -35,9 +35,6 @@ from pcli.minibroker.embedded.argument_parsing import (
 )
 from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults, Waiter
 from pcli.minibroker.embedded.conversation_log import Frames
-from pcli.minibroker.embedded.scalable_topics import BrokerScalableTopic
-from pcli.minibroker.embedded.snapshots import TopicState
-from pcli.minibroker.embedded.token_arguments import actions_of, create_tokens
 from pcli.minibroker.server.clock import Clock, ManualClock
 from pcli.minibroker.server.intercepting_server import InterceptingServer
 from pcli.minibroker.server.tcp_server import new_event_loop
@@ -49,6 +46,8 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
     from pcli.codec.capture.tap_recording import Recording
     from pcli.codec.faults import Fault
+    from pcli.minibroker.embedded.scalable_topics import BrokerScalableTopic
+    from pcli.minibroker.embedded.snapshots import TopicState
     from pcli.minibroker.storage.broker_storage import Database
 
 __all__ = ["MiniBroker"]
@@ -108,10 +107,13 @@ class MiniBroker:
           (``produce``, ``consume``) that the role may take in public/default; see `tokens`
         """
         chosen = {**(set or {}), **settings}
-        self._roles = {role: actions_of(role, actions) for role, actions in (tokens or {}).items()}
+        self._roles: dict[str, list[str] | None] = {}
         self.tokens: dict[str, str] = {}
         """The token of each role in the argument ``tokens``."""
-        if self._roles:
+        if tokens:
+            from pcli.minibroker.embedded.token_arguments import actions_of, create_tokens
+
+            self._roles = {role: actions_of(role, actions) for role, actions in tokens.items()}
             self.tokens, required = create_tokens(self._roles, chosen)
             chosen |= required
         if version and conf is not None:
@@ -133,8 +135,7 @@ class MiniBroker:
         self._topics = [operations.partitioned_name(topic) for topic in names]
         self._capture = capture
         self._recording: Recording | None = None
-        self._data, self._sync = data, sync
-        self._tls = tls
+        self._data, self._sync, self._tls = data, sync, tls
         self._latency = seconds_of("latency", latency) if latency else 0.0
         self._max_backlog = None if max_backlog is None else size_of("max_backlog", max_backlog)
         limit = self._settings.maxMessageSize + FRAME_OVERHEAD
@@ -404,15 +405,19 @@ class MiniBroker:
 
     def scalable(self, name: str, segments: int = 1) -> BrokerScalableTopic:
         """Return a scalable topic; create it with this number of segments unless it exists. Raises LocalError."""
+        from pcli.minibroker.embedded import scalable_topics
+
         wanted = TopicName.parse(name)
         found = self._run_in_broker(lambda server: scalable_topics.find_or_create(server, wanted, segments))
-        return BrokerScalableTopic(found, self._run_in_broker, self._query)
+        return scalable_topics.BrokerScalableTopic(found, self._run_in_broker, self._query)
 
     def crash(self, consumer: str) -> None:
         """Cut the connection of the stream or checkpoint consumer with this name; its grace period starts.
 
         A client that is still running reconnects and registers again. Raises LocalError if the name is unknown.
         """
+        from pcli.minibroker.embedded import scalable_topics
+
         self._run_in_broker(lambda server: scalable_topics.crash(server, consumer))
 
     def advance(self, seconds: float) -> None:

@@ -10,7 +10,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.near import near
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.embedded.snapshots import StoredMessage, TopicState, partitioned_state, topic_state
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import is_system
 
@@ -19,8 +18,11 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.embedded.conversation_log import Frames
+    from pcli.minibroker.embedded.snapshots import StoredMessage, TopicState
     from pcli.minibroker.server.intercepting_server import InterceptingServer
     from pcli.minibroker.topics.topic import Topic
+
+    _Reader = Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
 
 __all__ = [
     "client",
@@ -34,8 +36,6 @@ __all__ = [
     "turn",
     "unload",
 ]
-
-_Reader = Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
 
 
 def partitioned_name(text: str) -> tuple[TopicName, int]:
@@ -62,6 +62,8 @@ def topic_names(broker: Broker) -> list[str]:
 
 def state(broker: Broker, name: TopicName, run_in_broker: _Reader) -> TopicState:
     """Return the state of a topic or a partitioned topic. Raises LocalError if it does not exist."""
+    from pcli.minibroker.embedded.snapshots import TopicState, partitioned_state, topic_state
+
     count = broker.topic_registry.partitions(name)
     if count:
         partitions = [state(broker, name.with_partition(index), run_in_broker) for index in range(count)]
@@ -155,6 +157,8 @@ def _close(topics: list[Topic], kind: str, wanted: str | int) -> int:
 
 def describe(broker: Broker) -> list[str]:
     """Return a readable description of the clients and topics."""
+    from pcli.minibroker.embedded.snapshots import topic_state
+
     topics = [broker.topics[name] for name in topic_names(broker) if name in broker.topics]
     lines = [f"{len(broker.connections)} clients are connected, {len(topics)} topics are loaded"]
     for topic in topics:

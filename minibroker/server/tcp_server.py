@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import time
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.session import State
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.server.commit_gate import CommitGate
 from pcli.minibroker.server.tls import ServerContext, certificate_role
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.broker_storage import DurableBrokerStorage
@@ -35,6 +33,7 @@ from pcli.minibroker.storage.broker_storage import DurableBrokerStorage
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
     from pcli.minibroker.connection import Connection
+    from pcli.minibroker.server.commit_gate import CommitGate
     from pcli.minibroker.server.http_server import HttpServer
     from pcli.minibroker.storage.broker_storage import Database
     from pcli.minibroker.storage.spilling_storage import Pool
@@ -132,10 +131,14 @@ class Server:
 
     def _open_gate(self) -> None:
         if self._storage is not None:
+            from pcli.minibroker.server.commit_gate import CommitGate
+
             self._gate = CommitGate(self._storage, self.flush, self._on_write_failure)
 
     def _on_write_failure(self, reason: str) -> None:
         """Close all connections, and continue with the state in the database."""
+        import sqlite3
+
         if reason != self._write_failure:
             _log.error("the data directory cannot be written: %s; all clients are disconnected", reason)
         self._write_failure = reason
