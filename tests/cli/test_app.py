@@ -69,6 +69,18 @@ def test_a_command_imports_no_other_command(first):
     assert not imported_by(first, "--help") & {"pcli.cli.frames.dissect", "pcli.cli.stats.stats"}
 
 
+def test_a_broker_imports_only_what_it_uses():
+    script = """
+        import sys
+        from pcli.minibroker import MiniBroker
+        with MiniBroker(port=0, http_port=0, max_log=0):
+            print(*sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(script)], capture_output=True, text=True, check=True)
+    unused = {"sqlite3", "uvicorn", "cryptography", "pcli.minibroker.admin", "pcli.minibroker.embedded.snapshots"}
+    assert not set(done.stdout.split()) & (HEAVY - {"asyncio", "cramjam", "ssl", "uvloop"} | READING | unused)
+
+
 def test_version(pcli):
     assert pcli("--version").out == f"pcli {__version__}\n"
 
