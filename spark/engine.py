@@ -1,7 +1,7 @@
-"""The engine that runs an analysis's tasks, in this process (`InProcess`) or on Spark (`pcli.spark.jobs.spark_engine`).
+"""The engine that runs an analysis's tasks: in this process (`InProcess`), in several (`processes`), or on Spark.
 
 Rules of this file
-1. An analysis uses only the methods of `Engine`, so both engines write the same tables. A task is a function that can
+1. An analysis uses only the methods of `Engine`, so all engines write the same tables. A task is a function that can
    be imported, or a `functools.partial` of such a function; its arguments and results can be pickled.
 2. Traffic is never returned as a result: a task writes its files itself and returns their names. Bulk data for other
    tasks passes through `exchange` as rows, in a few large pieces.
@@ -79,6 +79,9 @@ class Progress:
     bytes_done: int
     """Sum of the sizes of completed items; 0 if no sizes are known."""
     bytes_total: int
+    rows_done: int = 0
+    """Number of processed rows, if the stage counts rows."""
+    rows_total: int = 0
 
 
 OnProgress = Callable[[Progress], None]
@@ -138,6 +141,10 @@ class Engine(ABC):
         no result.
         """
 
+    def suited(self, size: int) -> Engine:
+        """Return the engine for captures with this number of bytes. By default it is this engine."""
+        return self
+
     def share(self, value: _V) -> Shared[_V]:
         """Make a value available to all tasks. By default it is a part of the functions that use it."""
         return _Value(value)
@@ -191,7 +198,16 @@ class InProcess(Engine):
             for item in self._watched(what, items, sizes):
                 for block in cut(item):
                     heap.add(block)
-            return [join(bucket, heap.taken(bucket)) for bucket in self._watched(what, heap.buckets(), None)]
+            numbers = heap.buckets()
+            rows = _RowCount(heap.rows)
+
+            def taken(index: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+                for kind, batch in heap.taken(numbers[index]):
+                    yield kind, batch
+                    rows.done += batch.num_rows
+                    self.report_progress(Progress(what, index, 1, len(numbers), 0, 0, rows.done, rows.total))
+
+            return [join(bucket, taken(index)) for index, bucket in enumerate(numbers)]
 
     def _watched(self, what: str, items: Sequence[_T], sizes: Sizes) -> Iterator[_T]:
         total, so_far = sum(sizes or ()), 0
@@ -202,16 +218,25 @@ class InProcess(Engine):
         self.report_progress(Progress(what, len(items), 0, len(items), so_far, total))
 
 
+@dataclass(slots=True)
+class _RowCount:
+    total: int
+    done: int = 0
+
+
 class _BucketStore:
     """Storage of pieces by bucket, in memory or in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._held = 0
+        self.rows = 0
+        """Number of rows of all pieces."""
         self._places: dict[int, list[tuple[int, str, pa.RecordBatch | tuple[int, int]]]] = {}
 
     def add(self, block: Block) -> None:
         """Store a piece."""
+        self.rows += block.rows.num_rows
         place: pa.RecordBatch | tuple[int, int] = block.rows
         if self._held > _HELD:
             data = packed(block.rows)

@@ -16,6 +16,7 @@ __all__ = [
     "ConnectionFilter",
     "Filter",
     "Interface",
+    "Jobs",
     "LogKind",
     "NoColor",
     "OnlyStream",
@@ -62,6 +63,9 @@ def filter_option(text: str) -> Any:
 
 Interface = Annotated[str, option("-i --interface IFACE", "Capture live from this interface, until Ctrl-C.")]
 CaptureFilter = Annotated[str, option("-f --capture-filter BPF", "Capture filter of -i, for example 'tcp port 6650'.")]
+Jobs = Annotated[
+    int | None, option("-j --jobs N", "Number of processes for large captures; by default one for each core.", min=1)
+]
 Output = Annotated[
     TextOrJson, option("-T --format", "Output format: text, json (one document) or ndjson (one object per line).")
 ]

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. All packages that tables need are imported here. If one is missing, the error names the package to install.
-2. The progress bar shows bytes if the stage reports bytes, or else tasks. It is shown only on a terminal.
+2. The progress bar shows frames or bytes if the stage reports them, or else tasks, with the rate and the time left. It
+   is shown only on a terminal.
 3. If a file could not be read to its end, the exit code and the table `captures` report this, and all other files are
    processed. If --strict is set, no file is processed in this case.
 """
@@ -10,6 +11,7 @@ Rules of this file
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +24,8 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.cli.common.option_groups import ReadAs
     from pcli.cli.tables.table_options import AnalysisOptions
-    from pcli.spark.engine import Engine, Progress
+    from pcli.spark.engine import Engine
+    from pcli.spark.engine import Progress as StageProgress
     from pcli.spark.request import Request
     from pcli.spark.summary import Summary
 
@@ -98,7 +101,7 @@ def run(request: Request, report: str, opened: AbstractContextManager[Callable[[
 
 
 @contextmanager
-def shown_progress() -> Iterator[Callable[[Progress], None] | None]:
+def shown_progress() -> Iterator[Callable[[StageProgress], None] | None]:
     """Yield a progress callback that updates a bar on stderr, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -114,14 +117,26 @@ def shown_progress() -> Iterator[Callable[[Progress], None] | None]:
     )
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("plan", total=None, so_far="")
+        shown: list[Any] = ["", 0.0]
 
-        def show(now: Any) -> None:
-            done, total = (now.bytes_done, now.bytes_total) if now.bytes_total else (now.done, now.total)
-            unit, name = (1e6, " MB") if now.bytes_total >= _LARGE else (1e3, " kB") if now.bytes_total else (1, "")
-            so_far = f"{done / unit:,.0f} of {total / unit:,.0f}{name}"
+        def show(now: StageProgress) -> None:
+            if now.what != shown[0]:
+                shown[:] = [now.what, time.monotonic()]
+            done, total, unit, name = _amounts(now)
+            rate = done / unit / max(time.monotonic() - shown[1], 0.1)
+            so_far = f"{done / unit:,.0f} of {total / unit:,.0f}{name}, {rate:,.0f}{name.rstrip('s')}/s"
             bar.update(task, description=now.what, completed=done, total=total or None, so_far=so_far)
 
         yield show
+
+
+def _amounts(now: StageProgress) -> tuple[int, int, float, str]:
+    """Return the done and the total amount of a stage, and the divisor and the name of the unit that is shown."""
+    if now.rows_total:
+        return now.rows_done, now.rows_total, 1, " frames" if now.what.startswith("observe") else " rows"
+    if now.bytes_total:
+        return now.bytes_done, now.bytes_total, *((1e6, " MB") if now.bytes_total >= _LARGE else (1e3, " kB"))
+    return now.done, now.total, 1, " tasks"
 
 
 def show_summary(summary: Summary) -> None:

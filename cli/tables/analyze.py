@@ -1,18 +1,19 @@
-"""`pcli analyze`: writes tables of message lifecycles and findings from captures of any size, in one process."""
+"""`pcli analyze`: writes tables of message lifecycles and findings from captures of any size, on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pcli.cli.common.option_groups import ReadAs
+from pcli.cli.common.options import Jobs
 from pcli.cli.tables.table_options import AnalysisOptions, Out, Paths
 
 if TYPE_CHECKING:
-    from pcli.spark.engine import InProcess
+    from pcli.spark.engine import Engine
 
 __all__ = ["analyze"]
 
@@ -20,6 +21,8 @@ __all__ = ["analyze"]
 def analyze(
     paths: Paths,
     out: Out,
+    *,
+    jobs: Jobs = None,
     options: AnalysisOptions,
     read_as: ReadAs,
 ) -> None:
@@ -33,16 +36,20 @@ def analyze(
     """
     from pcli.cli.tables.analysis import request_from, run
 
-    raise typer.Exit(run(request_from(paths, out, options, read_as), options.report, _in_process()))
+    raise typer.Exit(run(request_from(paths, out, options, read_as), options.report, _engines(jobs)))
 
 
 @contextmanager
-def _in_process() -> Iterator[type[InProcess]]:
-    """Return the engine that runs in this process."""
+def _engines(jobs: int | None) -> Iterator[Callable[[Any], Engine]]:
+    """Yield a function that returns an engine for a progress callback, with this number of processes."""
     import pyarrow as pa
 
     from pcli.spark.engine import InProcess
+    from pcli.spark.jobs.machine_resources import cpus
+    from pcli.spark.processes import Processes
 
     # Arrow's memory pool returns pages to the system and requests them again, which takes a twelfth of the CPU time.
     pa.set_memory_pool(pa.system_memory_pool())
-    yield InProcess
+    count = jobs or cpus()
+    with ExitStack() as stack:
+        yield InProcess if count == 1 else lambda told: stack.enter_context(closing(Processes(count, told)))

@@ -3,8 +3,8 @@
 Rules of this file
 1. Connections that share a topic, a transaction or a proxied conversation form a group. A group is observed completely,
    in the order of the recording, and its results do not depend on other groups in the same task.
-2. If one group would keep a task busy while other tasks are idle, the group is divided: its connections are observed
-   first, then its topics (observe_topics). A division adds a third of the work, so small groups are not divided.
+2. If large groups would keep some tasks busy while others are idle, they are divided: their connections are observed
+   first, then their topics (observe_topics). A division adds a fifth of the work (group_division.py).
 3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
 4. A group of an incremental run continues the only kept group that contains any of its connections. If there are
    several, because a new connection ties them, or if a connection is now known to be different (its client, its
@@ -21,7 +21,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import PACKED_FRAMES, Sets, groups_of, packed
 from pcli.spark.columnar.observation.finding_table import with_places
-from pcli.spark.columnar.observation.group_division import Division, divide
+from pcli.spark.columnar.observation.group_division import Division, divide, divided_time, groups_to_divide
 from pcli.spark.columnar.observation.observation_schemas import INNER
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.columnar.observation.observe_group import conclude, new_group, observe, observe_links
@@ -48,11 +48,11 @@ from pcli.spark.tables.data_files import DataFile, Staging
 
 __all__ = ["continued_groups", "kept_streams", "observe_recording"]
 
-_LARGE: int = 3_000_000
-"""Minimum number of frames of a divided group. One task needs about two minutes for this number."""
-
 _PART: int = 1_000_000
-"""Number of frames in each part of a divided group's topics."""
+"""Maximum number of frames in a part of topics that can be divided further."""
+
+_PARTS: Final = 4
+"""Number of parts of topics for each simultaneous task, so that the parts keep the tasks equally busy."""
 
 _NEW, _OLD, _END = "new", "old", "end"
 """Kinds of items: rows that the kept states do not contain, rows that they contain, and rows that are valid only if no
@@ -221,14 +221,16 @@ def _groups(
     sizes: Counter[int] = Counter()
     for stream, group in groups.items():
         sizes[group] += frames.get(stream, 0)
-    large = {group for group, size in sizes.items() if size > _LARGE} if reading.engine.parallel > 1 else set()
+    tasks = reading.engine.parallel
+    large = groups_to_divide(sizes, tasks) if tasks > 1 else set()
     streams = {number: stream for number, stream in reading.streams.items() if groups[number] in large}
     if not streams:
         return groups, Division(), {}
     table = pa.Table.from_batches(ties)
     ours = table.filter(pc.is_in(table["stream"], pa.array(list(streams), pa.int64())))
-    division = divide(ours.to_batches(), streams, frames, _PART)
-    if division.heaviest > sum(sizes[group] for group in large) / 2:
+    part = min(_PART, sum(sizes[group] for group in large) // (_PARTS * tasks) + 1)
+    division = divide(ours.to_batches(), streams, frames, part)
+    if divided_time(sizes, large, tasks, division.heaviest) >= divided_time(sizes, set(), tasks):
         return groups, Division(), {}
     return groups | packed(division.links, frames), division, {}
 

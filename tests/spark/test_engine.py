@@ -1,6 +1,7 @@
-"""The methods of `Engine`, in this process, on Spark and on Spark Connect."""
+"""The methods of `Engine`, in this process, in several processes, on Spark and on Spark Connect."""
 
 import sys
+from contextlib import closing
 from functools import partial
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pcli.spark.engine import Block, InProcess, Progress, packed, unpacked
 from pcli.spark.jobs.connect_engine import ConnectEngine
 from pcli.spark.jobs.connect_session import open_connect
 from pcli.spark.jobs.spark_engine import SparkEngine
+from pcli.spark.processes import Processes
 
 
 def doubled(item):
@@ -63,10 +65,13 @@ def told():
     return []
 
 
-@pytest.fixture(params=["here", "spark", pytest.param("connect", marks=pytest.mark.slow)])
+@pytest.fixture(params=["here", "processes", "spark", pytest.param("connect", marks=pytest.mark.slow)])
 def engine(told, request):
     if request.param == "here":
         yield InProcess(told.append)
+    elif request.param == "processes":
+        with closing(Processes(2, told.append)) as running:
+            yield running
     elif request.param == "spark":
         yield SparkEngine(request.getfixturevalue("spark"), told.append)
     else:

@@ -14,7 +14,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from itertools import chain
@@ -41,9 +41,40 @@ from pcli.spark.columnar.observation.connection_groups import (
     unopened,
 )
 
-__all__ = ["Division", "divide"]
+__all__ = ["Division", "divide", "divided_time", "groups_to_divide"]
 
 _SIDES: Final = ("producer", "consumer")
+
+_CONNECTIONS: Final = 0.2
+"""Cost of the observation of a divided group's connections, as a share of the cost of the whole group."""
+
+_LEAST_GAIN: int = 100_000
+"""Number of frames by which a division must shorten the work. One task observes this number in a few seconds."""
+
+
+def groups_to_divide(sizes: Mapping[int, int], tasks: int) -> set[int]:
+    """Return the largest groups, as many as shorten the work most if they are divided evenly.
+
+    ``sizes`` contains the number of frames of each group, and ``tasks`` is the number of simultaneous tasks.
+    """
+    groups = sorted(sizes, key=lambda group: (-sizes[group], group))[: 2 * tasks]
+    times = [divided_time(sizes, set(groups[:count]), tasks) for count in range(len(groups) + 1)]
+    best = times.index(min(times))
+    return set(groups[:best]) if times[0] - times[best] >= _LEAST_GAIN else set()
+
+
+def divided_time(sizes: Mapping[int, int], divided: Container[int], tasks: int, heaviest: float = 0.0) -> float:
+    """Return the time of the observation, as the time for a number of frames of one group.
+
+    ``heaviest`` is `Division.heaviest`.
+    """
+    total = sum(size for group, size in sizes.items() if group in divided)
+    works: list[float] = [size for group, size in sizes.items() if group not in divided]
+    works += [total * _CONNECTIONS / tasks] * tasks
+    loads = [0.0] * tasks
+    for work in sorted(works, reverse=True):
+        heapreplace(loads, loads[0] + work)
+    return max(loads) + max(total / tasks, heaviest)
 
 
 @dataclass(slots=True)

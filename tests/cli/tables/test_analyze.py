@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pcli.spark import processes
 from pcli.spark.tables.stored_tables import StoredTables
 
 CAPTURE = "flex/01-produce-consume.pcap"
@@ -51,6 +52,21 @@ def test_an_incremental_run_without_new_captures_changes_nothing(pcli, folder, t
     second = pcli(*arguments)
     assert second.lines[-1] == f"{first.lines[-1]}, unchanged"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == times
+
+
+@pytest.mark.parametrize("number", ["0", "-2", "many"])
+def test_a_wrong_number_of_processes_is_one_line(pcli, folder, tmp_path, number):
+    ran = pcli("analyze", folder, "-o", tmp_path / "out", "-j", number)
+    assert ran.code == 2
+    assert f"Invalid value for '-j' / '--jobs': '{number}' is" in ran.err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_processes_print_the_lines_of_one(pcli, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "SMALL_BYTES", 0)
+    ran = [pcli("analyze", folder, "-o", tmp_path / f"out{jobs}", "-j", jobs) for jobs in (1, 2)]
+    assert [one.code for one in ran] == [0, 0]
+    assert ran[0].lines[:-1] == ran[1].lines[:-1]
 
 
 def test_out_may_lie_among_the_captures(pcli, folder):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pcli.spark.analysis import analyze
+from pcli.spark.columnar.observation import group_division
 from pcli.spark.columnar.observation.observation_schemas import TABLES
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
@@ -40,7 +41,7 @@ def tables(out, paths, engine):
 def test_all_captures_in_one_recording(tmp_path, small_captures, monkeypatch):
     paths = [path for path in sorted(small_captures.rglob("*")) if path.suffix in (".pcap", ".pcapng")]
     whole = tables(tmp_path / "whole", paths, InProcess())
-    monkeypatch.setattr(observe_connections, "_LARGE", 100)
+    monkeypatch.setattr(group_division, "_LEAST_GAIN", 0)
     monkeypatch.setattr(observe_connections, "_PART", 300)
     engine = Several()
     assert tables(tmp_path / "divided", paths, engine) == whole
@@ -49,7 +50,7 @@ def test_all_captures_in_one_recording(tmp_path, small_captures, monkeypatch):
 
 @pytest.mark.parametrize("parallel", [1, 4])
 def test_a_group_dominated_by_one_topic_is_not_divided(tmp_path, small_captures, monkeypatch, parallel):
-    monkeypatch.setattr(observe_connections, "_LARGE", 100)
+    monkeypatch.setattr(group_division, "_LEAST_GAIN", 0)
     monkeypatch.setattr(Several, "parallel", parallel)
     engine = Several()
     tables(tmp_path / "out", [small_captures / "go/nack.pcap"], engine)
