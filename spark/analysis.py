@@ -63,7 +63,7 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     """
     tables = request.tables
     store = open_store(request.out)
-    found = planned(request, store, apart=engine.apart and not request.incremental, may_be_none=may_be_none)
+    found = planned(request, store, may_be_none=may_be_none)
     engine = engine.suited(sum(entry.found.size for one in found.recordings for entry in one.parts))
     run = begin(store)
     try:

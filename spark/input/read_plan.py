@@ -213,8 +213,8 @@ def _pattern(cluster: str) -> re.Pattern[str] | None:
     return re.compile("(?:^|/)" + "".join(words.get(piece, re.escape(piece)) for piece in pieces) + "$")
 
 
-def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
-    """Return the plan without files in OUT; ``apart`` determines whether files are divided into splits.
+def planned(request: Request, store: Store, *, may_be_none: bool = False) -> Plan:
+    """Return the plan without files in OUT. An incremental run divides only the files that are new.
 
     Raise CaptureError if no file can be read (unless ``may_be_none``), or if the request is strict and a file cannot be
     read.
@@ -222,7 +222,7 @@ def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = 
     found = plan(
         request.paths,
         cluster=request.cluster,
-        split=request.split_bytes if apart else None,
+        split=None if request.incremental else request.split_bytes,
         since_ns=request.since_ns,
         until_ns=request.until_ns,
         may_be_none=may_be_none,

@@ -6,7 +6,7 @@ Rules of this file
    compares the end positions with the plan. If a split does not end where the next split starts, the next split is
    wrong. After damage, all splits are wrong. The splits that `corrected_splits` returns are read instead of wrong
    splits.
-3. A single process does not benefit from splits: with ``split=None``, `plan` makes each file one split.
+3. With ``split=None``, `plan` makes each file one split.
 """
 
 from __future__ import annotations

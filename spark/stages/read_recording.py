@@ -110,6 +110,9 @@ def read_recording(
 ) -> _Read:
     """Read the captures after a position. A single process uses ``storage``; tasks write files."""
     new = recording.parts[start.parts :]
+    if request.incremental:
+        splits = splits_of(new, split=request.split_bytes, since_ns=request.since_ns, until_ns=request.until_ns)
+        recording = replace(recording, splits=splits)
     size = sum(entry.found.size for entry in new)
     if not engine.apart or not new:
 
@@ -147,10 +150,6 @@ def _read_in_parallel(
     recording: Recording, request: Request, engine: Engine, staging: Staging, start: Start
 ) -> _Read | None:
     """Read captures in splits. Return None if there is only one split, or if TLS is decrypted."""
-    if request.incremental:
-        new, since_ns, until_ns = recording.parts[start.parts :], request.since_ns, request.until_ns
-        splits = splits_of(new, split=request.split_bytes, since_ns=since_ns, until_ns=until_ns)
-        recording = replace(recording, splits=splits)
     carried = start.carried(staging) if len(recording.splits) > 1 else None
     if len(recording.splits) < 2 or (carried is not None and carried.decrypts()):
         return None

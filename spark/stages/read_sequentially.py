@@ -2,7 +2,8 @@
 
 Rules of this file
 1. The reader continues from file to file. No merge is needed, and all numbers refer to the recording.
-2. A split is finished after a number of bytes, so that memory does not grow with the file.
+2. A split ends where it ends for independent readers, so that both write the same files. A file that cannot be divided,
+   such as a compressed one, is divided after a number of bytes, so that memory does not grow with the file.
 3. If a file cannot be read to its end, the reader reports this and continues with the next file, as `read_capture`
    does.
 """
@@ -174,6 +175,8 @@ class _InOrder:
             self._parser = self._next(entry.part)
             self._reader.begin_file()
             found, part = entry.found, entry.part
+            cuts = deque(split.start for split in self._recording.splits if split.part == part and split.start)
+            divided = bool(cuts)
             whole = Split(entry.cluster, found.path, found.where, part, part, 0, -1)
             reader = SplitReader(whole, self._request.since_ns, self._request.until_ns)
             for item in reader.items():
@@ -183,12 +186,15 @@ class _InOrder:
                 if isinstance(item, Secrets):
                     self._reader.add_secrets([item])
                     continue
-                self._take(item)
                 done += len(item.data)
+                while cuts and item.offset + len(item.data) >= cuts[0]:
+                    records, item = item.divided(cuts.popleft())
+                    self._take(records)
+                    self._end_split(part)
+                self._take(item)
                 on_bytes(entry.part, done)
-                if self._parser.parts.counted.read_bytes >= self._request.split_bytes:
-                    out.splits.append(self._parser.finish())
-                    self._parser = self._next(entry.part)
+                if not divided and self._parser.parts.counted.read_bytes >= self._request.split_bytes:
+                    self._end_split(part)
             if reader.read:
                 out.positions[part] = reader.ended.position
             for note in self._reader.unread(found.path):
@@ -202,6 +208,10 @@ class _InOrder:
         out.ending = self._parser.finish()
         out.streams = self._reader.streams
         return out
+
+    def _end_split(self, part: int) -> None:
+        self._out.splits.append(self._parser.finish())
+        self._parser = self._next(part)
 
     def _checkpoint(self) -> Checkpoint:
         counters = self._out.counters

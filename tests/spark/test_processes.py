@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,14 @@ from pcli.spark.engine import Block, InProcess
 from pcli.spark.processes import Processes
 from pcli.spark.request import Request
 from pcli.spark.tables.stored_tables import StoredTables
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also if pytest runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -108,6 +117,7 @@ def test_other_ends_of_a_worker(engine):
     assert "in wrong" in caught.value.__notes__[0]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_workers(engine, tmp_path):
     paths = [tmp_path / "one", tmp_path / "two"]
     for path in paths:
@@ -132,17 +142,18 @@ SOME = ("flex/04-reconnect.pcapng", "go/chunks.pcap", "java/txn-commit.pcap", "f
 
 
 @pytest.mark.parametrize("names", [SOME[:1], SOME[1:2], SOME], ids=["one", "chunks", "several"])
-def test_the_tables_of_one_process(tmp_path, small_captures, monkeypatch, names):
+def test_the_files_of_one_process(tmp_path, small_captures, monkeypatch, names):
     """All groups are divided, and the captures are divided into small splits."""
-    paths = tuple(str(small_captures / name) for name in names)
-    analyze(Request(paths, str(tmp_path / "one"), frames=True), InProcess())
+    request = Request(tuple(str(small_captures / name) for name in names), "", frames=True, split_bytes=10_000)
+    one = analyze(replace(request, out=str(tmp_path / "one")), InProcess())
     monkeypatch.setattr(processes, "SMALL_BYTES", 0)
     monkeypatch.setattr(group_division, "_LEAST_GAIN", 0)
     with closing(Processes(2)) as engine:
-        analyze(Request(paths, str(tmp_path / "two"), frames=True, split_bytes=10_000), engine)
-    one, two = (StoredTables(str(tmp_path / name)) for name in ("one", "two"))
-    for name in one.names:
-        assert sorted(map(repr, two.read(name).to_pylist())) == sorted(map(repr, one.read(name).to_pylist())), name
+        two = analyze(replace(request, out=str(tmp_path / "two")), engine)
+    assert two.tables == one.tables
+    wanted, found = (StoredTables(str(tmp_path / name)) for name in ("one", "two"))
+    for name in wanted.names:
+        assert found.read(name).equals(wanted.read(name)), name
 
 
 def test_small_captures_need_no_workers(engine):

@@ -10,7 +10,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from struct import error as struct_error
 from typing import Final
@@ -42,9 +42,20 @@ class Records:
     face: Longs
     """Index into ``interfaces``."""
     interfaces: list[Interface]
+    offset: int = 0
+    """Offset of ``data`` in the capture."""
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def divided(self, offset: int) -> tuple[Records, Records]:
+        """Return the packets that end up to an offset in the capture, and the other packets."""
+        row = int(np.searchsorted(self.end, offset - self.offset, side="right"))
+        return self._rows(slice(row)), self._rows(slice(row, None))
+
+    def _rows(self, rows: slice) -> Records:
+        columns = {name: getattr(self, name)[rows] for name in ("start", "end", "wire", "time_ns", "face")}
+        return replace(self, **columns)
 
     def record(self, index: int) -> Record:
         """Return one packet in the form that the readers of codec.capture use."""
@@ -97,6 +108,7 @@ def pcap_windows(source: Source, size: int) -> Iterator[Records]:
     pull = Struct(form.order + "8xI").unpack_from
     while source.fill(position, max(size, needed)) or len(source.data) >= needed:
         records, position = pcap_records(source.data, 0, form)
+        records.offset = source.position
         yield records
         needed = form.header
         if len(source.data) - position >= needed:

@@ -56,6 +56,8 @@ class PcapngColumns(PcapngReader):
             try:
                 position, needed, skip = self.records(source.data, found)
             finally:
+                for records in found:
+                    records.offset = source.position
                 yield from found
             if skip:
                 self.skip(position, skip)
