@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.connections.repeated_connections import RepeatDetector
     from pcli.codec.observe.two_pass import AnswerIndex
     from pcli.replay.sources.capture_sources import Input
+    from pcli.spark.diagnosis import DiagnosedCaptures
 
 __all__ = ["CaptureReading", "contents_for", "opened_contents"]
 
@@ -63,7 +64,7 @@ class CaptureReading:
     """A function that is called in the first pass for every note, in order with the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
     """A function that is called in the first pass for every TCP connection that ends."""
-    connections: ConnectionTracker | RepeatDetector | None = None
+    connections: ConnectionTracker | RepeatDetector | DiagnosedCaptures | None = None
     """The detector of connections that repeat others. If a command tracks the frames, it sets this field; otherwise the
     first pass creates a detector."""
     code: Exit = Exit.FINE
@@ -80,7 +81,7 @@ class CaptureReading:
     _stack: ExitStack = field(default_factory=ExitStack)
     _matched: Bits = field(default_factory=Bits)
     """Numbers of the frames that were shown."""
-    _streams: FrameStreams | None = None
+    _streams: FrameStreams | DiagnosedCaptures | None = None
     """The connections of all frames, if the inputs are read more than once."""
 
     def __post_init__(self) -> None:
@@ -189,6 +190,17 @@ class CaptureReading:
                         left -= 1
             if not left:
                 return
+
+    def take_first_pass(self, found: DiagnosedCaptures) -> None:
+        """Take the results of a first pass that other processes have made."""
+        from pcli.codec.capture import CaptureTotals
+
+        self.on_note = None
+        for note in found.notes:
+            self._report(note)
+        self.first_ns, self._shown = found.first_ns, True
+        self._totals, self._streams = CaptureTotals(found.packets, found.files), found
+        self.connections = found
 
     def origin(self, packet: int) -> tuple[str, int]:
         """Return the file of a packet after a complete pass, and the number of the packet in this file."""

@@ -32,6 +32,7 @@ from pcli.cli.diagnosis.finding_output import (
     summary,
     wrapped,
 )
+from pcli.cli.diagnosis.process_diagnosis import diagnosed_in_processes
 
 if TYPE_CHECKING:
     from pcli.cli.common.admin_api import AdminApi
@@ -89,6 +90,10 @@ class DiagnosisRun:
     filter: str = ""
     color: bool = False
     packet_numbers: bool = False
+    jobs: int | None = 1
+    """Number of processes for a large capture; None for one on each core."""
+    alone: str = ""
+    """Why one process must read the captures; empty if several may."""
     reading: CaptureReading = field(init=False)
     diagnosis: Diagnosis = field(init=False)
     lines: FrameLines = field(init=False)
@@ -125,18 +130,28 @@ class DiagnosisRun:
         """Read the inputs. If ``printed`` is set, print the findings of a live capture immediately."""
         if self.interface:
             _listen(self.reading, self.diagnosis, self.lines, self.text, printed=printed)
+            self.diagnosis.finish(time.time_ns())
         else:
-            packets = self.text.packets
-            for facts in self.reading.facts():
-                self.diagnosis.see(facts)
-                if packets is not None:
-                    packets.add(facts.frame)
-        self.diagnosis.finish(time.time_ns() if self.interface else 0)
-        found = self.diagnosis.findings()
-        if not self.interface:
-            self.lines.read(self.reading, found)
-        self.found = [one for one in found if self.lines.wanted(one)]
+            self._read_files()
+        self.found = [one for one in self.diagnosis.findings() if self.lines.wanted(one)]
         self.text.first_ns = self.reading.first_ns
+
+    def _read_files(self) -> None:
+        """Diagnose the captures, and read the frames to which the findings refer."""
+        packets = self.text.packets
+        alone = self.alone or ("packet numbers are assigned" if packets is not None else "")
+        alone = alone or ("TLS is decrypted" if self.options.key_log else "")
+        with diagnosed_in_processes(self.reading, self.rules, self.jobs, alone=alone) as found:
+            if found is not None:
+                self.diagnosis = found.diagnosis
+                self.reading.take_first_pass(found)
+            else:
+                for facts in self.reading.facts():
+                    self.diagnosis.see(facts)
+                    if packets is not None:
+                        packets.add(facts.frame)
+                self.diagnosis.finish()
+            self.lines.read(self.reading, self.diagnosis.findings())
 
 
 def run(one: DiagnosisRun, *, output: str, fail_on: Sequence[str], api: AdminApi | None = None) -> Exit:

@@ -9,7 +9,7 @@ import typer
 from pcli.cli.common.completion import complete_rule, complete_severity_or_rule
 from pcli.cli.common.connection_options import Admin
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
-from pcli.cli.common.options import CaptureFilter, Interface, NoColor, PacketNumbers, filter_option, option
+from pcli.cli.common.options import CaptureFilter, Interface, Jobs, NoColor, PacketNumbers, filter_option, option
 
 __all__ = ["diagnose"]
 
@@ -59,6 +59,7 @@ def diagnose(
         option("--compare FILE", "Compare with this later capture: new, missing and remaining findings."),
     ] = None,
     packet_numbers: PacketNumbers = False,
+    jobs: Jobs = None,
     read_as: ReadAs,
     no_color: NoColor = False,
     admin: Admin = "",
@@ -93,8 +94,9 @@ def diagnose(
 
     def run_of(files: list[str]) -> capture_diagnosis.DiagnosisRun:
         return capture_diagnosis.DiagnosisRun(
-            files, interface, capture_filter, options, rules, filter_, color=not no_color, packet_numbers=packet_numbers
-        )
+            files, interface, capture_filter, options, rules, filter_, color=not no_color,
+            packet_numbers=packet_numbers, jobs=jobs, alone="the broker is compared" if admin else "",
+        )  # fmt: skip
 
     if compare:
         if interface or admin or output == "html":

@@ -12,7 +12,10 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.diagnosis import RuleChoice
 
 __all__ = ["RuleSettings", "rule_settings"]
 
@@ -26,6 +29,12 @@ class RuleSettings:
     ignore: Sequence[str] = ()
     thresholds: Mapping[str, int] | None = None
     """Changed thresholds, as in `Moment.thresholds`."""
+
+    def choice(self) -> RuleChoice:
+        """Return the settings as the argument of a diagnosis in several processes."""
+        from pcli.codec.observe.diagnosis import RuleChoice
+
+        return RuleChoice(self.only, self.ignore, self.thresholds)
 
 
 def rule_settings(only: Sequence[str], ignore: Sequence[str], thresholds: Sequence[str], file: str) -> RuleSettings:

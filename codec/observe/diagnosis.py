@@ -5,12 +5,15 @@ Rules of this file
    records that are still open, and returns only findings that it has not returned before.
 2. Records of the broker's own traffic, and of connections that repeat others, are not evaluated.
 3. If two findings have the same identity, the later finding is kept. An error in a rule is a bug and is not caught.
+4. The parts of a capture can be diagnosed separately (pcli.spark.columnar.observation) and merged. The findings of
+   equal weight are therefore ordered by what they are about, not by when they were found.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
@@ -22,14 +25,22 @@ from pcli.codec.observe.rules.finding import CERTAINTIES, GROUPS, SEVERITIES
 from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
 from pcli.codec.observe.tracking.connections.hosts import Hosts
-from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
 from pcli.codec.observe.tracking.scalable import ScalableTopicTracker
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "checked_counts_text"]
+__all__ = [
+    "ALL_RULES",
+    "MAX_FINDINGS",
+    "Diagnosis",
+    "PartialDiagnosis",
+    "RuleChoice",
+    "by_weight",
+    "checked_counts_text",
+]
 
 MAX_FINDINGS: Final = 10_000
 """Maximum number of findings. They occupy about 20 MB."""
@@ -39,6 +50,48 @@ _MAX_SERVERS: Final = 20_000
 
 _COUNTED: Final = ("connection", "producer", "consumer", "subscription", "topic")
 """Groups whose records are counted for the summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChoice:
+    """Which rules are evaluated, with which limits."""
+
+    only: Collection[str] = ()
+    """Names of rules; empty for all rules."""
+    ignore: Collection[str] = ()
+    thresholds: Mapping[str, int] | None = None
+    """Changed limits of rules, as in `Moment.thresholds`."""
+
+
+ALL_RULES: Final = RuleChoice()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A finding and the objects that it concerns."""
+
+    finding: Finding
+    streams: frozenset[int]
+    """The connections of the objects."""
+    last_frame: int
+    """Number of the last frame of the connection; 0 if the finding does not concern one connection."""
+
+
+@dataclass(slots=True)
+class PartialDiagnosis:
+    """The findings and counts of a part of a capture. They can be pickled."""
+
+    found: dict[tuple[Any, ...], _Found] = field(default_factory=dict)
+    """The findings by identity."""
+    servers: dict[int, str] = field(default_factory=dict)
+    """The servers of connections."""
+    seen: Counter[str] = field(default_factory=Counter)
+    """Numbers of evaluated records by group."""
+    messages: int = 0
+    dropped: int = 0
+    """Number of findings dropped because of MAX_FINDINGS."""
+    repeated: list[ConnectionRecord] = field(default_factory=list)
+    """The connections that repeat others."""
 
 
 class Diagnosis:
@@ -54,12 +107,13 @@ class Diagnosis:
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
         tracker: Callable[..., Tracker] = Tracker,
+        is_own: Callable[[object], bool] = lambda _: True,
     ) -> None:
         """Create a diagnosis with the rules named in ``only``, or all rules if it is empty, except those in ``ignore``.
 
         ``thresholds`` are changed limits of rules, as in `Moment`.
         ``on_record`` receives each complete record with its group and its findings. ``hosts`` and ``servers`` are
-        passed to ``tracker``, which creates the Tracker.
+        passed to ``tracker``, which creates the Tracker. Records for which ``is_own`` is false are ignored.
         """
         self._rules: dict[str, list[Rule]] = {group: [] for group in GROUPS}
         for rule in RULES.values():
@@ -68,10 +122,8 @@ class Diagnosis:
         self._thresholds = thresholds or {}
         self._rule_count = sum(map(len, self._rules.values()))
         self._tracker = tracker(on_done=self._done, hosts=hosts, servers=servers)
-        self._on_record = on_record
-        self._found: dict[tuple[Any, ...], Finding] = {}
-        self._streams: dict[tuple[Any, ...], frozenset[int]] = {}
-        """The connections of the objects that the findings concern."""
+        self._on_record, self._is_own = on_record, is_own
+        self._found: dict[tuple[Any, ...], _Found] = {}
         self._servers: BoundedDict[int, str] = BoundedDict(_MAX_SERVERS)
         """The servers of the last connections that are complete, for the places of incidents."""
         self._reported: set[tuple[Any, ...]] = set()
@@ -80,6 +132,7 @@ class Diagnosis:
         self._end_ns = 0
         self.see = self._tracker.see
         """Process a frame that the Observer has processed."""
+        self._repeated: list[ConnectionRecord] = []
         self.dropped = 0
         """Number of findings dropped because of MAX_FINDINGS."""
 
@@ -118,10 +171,43 @@ class Diagnosis:
         for group, record in self._tracker.records():
             self._done(group, record)
 
+    @property
+    def repeated(self) -> list[ConnectionRecord]:
+        """The connections that repeat others; the connection that was active last is the last one."""
+        return sorted([*self._repeated, *self.connections.repeated()], key=lambda one: one.last_frame)
+
+    def partial(self) -> PartialDiagnosis:
+        """Return the findings and counts of a part of a capture, after `finish`."""
+        servers = dict(self._servers.items())
+        return PartialDiagnosis(self._found, servers, self._seen, self._messages, self.dropped, self.repeated)
+
+    def merge(
+        self, parts: Iterable[PartialDiagnosis], capture: CaptureRecord, records: Iterable[tuple[str, Any]]
+    ) -> None:
+        """Take the findings of all parts of a capture, then evaluate the records that belong to no part.
+
+        ``capture`` is the record of the whole capture. If several findings have the same identity, that of the
+        connection with the latest last frame is kept.
+        """
+        self._tracker.capture = capture
+        for part in parts:
+            for identity, one in part.found.items():
+                older = self._found.get(identity)
+                if older is None or older.last_frame <= one.last_frame:
+                    self._found[identity] = one
+            for stream, server in part.servers.items():
+                self._servers[stream] = server
+            self._seen += part.seen
+            self._repeated += part.repeated
+            self._messages += part.messages
+            self.dropped += part.dropped
+        for group, record in records:
+            self._done(group, record)
+
     def poll(self, now_ns: int) -> list[Finding]:
         """Return the findings that no earlier call has returned; ``now_ns`` is the current time in ns since 1970."""
         moment = Moment(now_ns, over=False, capture=self.capture, thresholds=self._thresholds)
-        new = {name: found for name, found in self._found.items() if name not in self._reported}
+        new = {name: one.finding for name, one in self._found.items() if name not in self._reported}
         for group, record in self._tracker.records(now_ns):
             if not _is_excluded(record):
                 for rule in self._rules[group]:
@@ -131,15 +217,16 @@ class Diagnosis:
         return sorted(new.values(), key=by_weight)
 
     def findings(self) -> list[Finding]:
-        """Return all findings by severity, certainty and start."""
-        return sorted(self._found.values(), key=by_weight)
+        """Return all findings by severity, certainty and start, then by identity."""
+        found = sorted(self._found.items(), key=lambda item: (*by_weight(item[1].finding), item[0]))
+        return [one.finding for _, one in found]
 
     def incidents(self) -> list[Incident]:
         """Return the incidents of the findings, the most severe first."""
         findings = self.findings()
         places = {}
         for one in findings:
-            streams = self._streams.get(one.identity, frozenset())
+            streams = self._found[one.identity].streams
             servers = frozenset(self._servers[stream] for stream in streams if stream in self._servers)
             places[id(one)] = Place(streams, servers | {one.subject["server"]} if "server" in one.subject else servers)
         return incidents_of(findings, places)
@@ -154,6 +241,8 @@ class Diagnosis:
         return {"frames": self.capture.frames, **counts, "messages": self._messages, "rules": self._rule_count}
 
     def _done(self, group: str, record: Any) -> None:
+        if not self._is_own(record):
+            return
         new: list[Finding] = []
         if group == "connection":
             self._servers[record.stream] = place(record.server)
@@ -164,10 +253,10 @@ class Diagnosis:
             now_ns = max(self.capture.last_ns, self._end_ns)
             moment = Moment(now_ns, over=True, capture=self.capture, thresholds=self._thresholds)
             new += (found for rule in self._rules[group] for found in rule.evaluate(record, moment))
+        last_frame = record.last_frame if group == "connection" else 0
         for found in new:
             if len(self._found) < MAX_FINDINGS or found.identity in self._found:
-                self._found[found.identity] = found
-                self._streams[found.identity] = _streams_of(record)
+                self._found[found.identity] = _Found(found, _streams_of(record), last_frame)
             else:
                 self.dropped += 1
         if self._on_record is not None:

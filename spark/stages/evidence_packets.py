@@ -18,7 +18,7 @@ from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["places_of_evidence"]
+__all__ = ["packets_before", "places_of_evidence"]
 
 
 def places_of_evidence(
@@ -41,7 +41,7 @@ def places_of_evidence(
     splits = list(_splits_with(reading.splits, numbers))
     sizes = [size_of([split], "packets") for split in splits]
     found = reading.engine.map("evidence", partial(_packets, reading.staging, numbers), splits, sizes=sizes)
-    before, parts = _packets_before(reading), reading.recording.parts
+    before, parts = packets_before(reading), reading.recording.parts
     for number, packet, time_ns in (row for rows in found for row in rows):
         part = bisect_left(before, packet, 1, len(parts)) - 1
         places[number] = FramePlace(parts[part].found.path, 0 if cut else packet - before[part], time_ns)
@@ -70,7 +70,7 @@ def _rows(staging: Staging, numbers: Longs, split: SplitParts) -> Iterator[tuple
         yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
 
-def _packets_before(reading: ReadRecording) -> list[int]:
+def packets_before(reading: ReadRecording) -> list[int]:
     """Return the number of packets in the files before each file of a recording."""
     packets: Counter[int] = Counter()
     for split in reading.splits:

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.codec.capture.frames import Stream
+from pcli.codec.observe.diagnosis import Diagnosis, RuleChoice
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import PACKED_FRAMES, Sets, groups_of, packed
@@ -35,7 +36,7 @@ from pcli.spark.columnar.observation.finding_table import with_places
 from pcli.spark.columnar.observation.group_division import Division, divide, divided_time, groups_to_divide
 from pcli.spark.columnar.observation.observation_schemas import INNER
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
-from pcli.spark.columnar.observation.observe_group import conclude, new_group, observe, observe_links
+from pcli.spark.columnar.observation.observe_group import conclude, diagnosis_of, new_group, observe, observe_links
 from pcli.spark.columnar.observation.recording_context import Recording, recording_of
 from pcli.spark.engine import Block, Shared
 from pcli.spark.stages.evidence_packets import places_of_evidence
@@ -46,7 +47,7 @@ from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import DataFile, Staging
 
-__all__ = ["continued_groups", "kept_streams", "observe_recording"]
+__all__ = ["continued_groups", "diagnose_recording", "kept_streams", "observe_recording"]
 
 _PART: int = 1_000_000
 """Maximum number of frames in a part of topics that can be divided further."""
@@ -58,7 +59,8 @@ _NEW, _OLD, _END = "new", "old", "end"
 """Kinds of items: rows that the kept states do not contain, rows that they contain, and rows that are valid only if no
 file follows."""
 
-_Tables = dict[str, pa.RecordBatch]
+_Tables = dict[str, Any]
+"""The tables of a group as batches, by name, or its partial diagnosis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,18 @@ def observe_recording(reading: ReadRecording, names: Iterable[str], *, cut: bool
     return [made for name in required for made in reading.writer(name).rows(0, tables[name])]
 
 
+def diagnose_recording(reading: ReadRecording, rules: RuleChoice) -> Diagnosis:
+    """Return the diagnosis of a recording. It is that of one process, except that memory limits apply to each group."""
+    return diagnosis_of(*_of_groups(reading, rules))
+
+
 def _observed(reading: ReadRecording) -> dict[str, pa.Table]:
     """Return the tables of one recording by name."""
+    return _joined(*_of_groups(reading), reading.recording.cluster)
+
+
+def _of_groups(reading: ReadRecording, rules: RuleChoice | None = None) -> tuple[list[_Tables], Recording]:
+    """Return the results of all groups of a recording, with its facts. The results are tables if there are no rules."""
     engine, staging = reading.engine, reading.staging
     frames: Counter[int] = Counter()
     for split in reading.splits:
@@ -127,6 +139,7 @@ def _observed(reading: ReadRecording) -> dict[str, pa.Table]:
     recording = recording_of(
         (one for some in recording_events for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
     )
+    recording = replace(recording, rules=rules)
     groups, division, continued = _groups(reading, frames, recording)
     buckets, size = _buckets(groups)
     divided = frozenset(buckets[list(division.links)].tolist())
@@ -143,7 +156,7 @@ def _observed(reading: ReadRecording) -> dict[str, pa.Table]:
     if division.links:
         events = [one.pop("link_events") for one in given if "link_events" in one]
         given += observe_topic_parts(reading, recording, division, events)
-    return _joined(given, recording, cluster)
+    return given, recording
 
 
 def _items(

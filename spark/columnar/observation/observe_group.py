@@ -12,7 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Note
-from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.diagnosis import ALL_RULES, Diagnosis
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.rules import RULES, Finding, Moment
-from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.observation.client_tables import (
@@ -60,7 +60,7 @@ from pcli.spark.columnar.observation.topic_tables import (
     topics_of,
 )
 
-__all__ = ["Group", "conclude", "new_group", "observe", "observe_links", "observe_topics"]
+__all__ = ["Group", "conclude", "diagnosis_of", "new_group", "observe", "observe_links", "observe_topics"]
 
 _T = TypeVar("_T", bound=Tracker)
 
@@ -68,7 +68,7 @@ _ELSEWHERE: Final = ("host", "capture")
 """Groups of rules whose records are incomplete in a single group of connections."""
 
 
-def observe(batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "") -> dict[str, pa.RecordBatch]:
+def observe(batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "") -> dict[str, Any]:
     """Return the tables of one group, by the names in TABLES and INNER.
 
     ``batches`` contains the rows of HEADS of all connections in the group, sorted by place and order.
@@ -83,9 +83,7 @@ def new_group(recording: Recording) -> Group[Tracker]:
     return Group(recording, Tracker)
 
 
-def observe_links(
-    batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = ""
-) -> dict[str, pa.RecordBatch]:
+def observe_links(batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "") -> dict[str, Any]:
     """Return the tables of a part of the connections (group_division.py), with LINK_EVENTS but no tables of topics."""
     group = Group(recording, LinkTracker)
     group.process_all(batches)
@@ -101,7 +99,7 @@ def observe_topics(
     events: Iterable[dict[str, Any]],
     *,
     cluster: str = "",
-) -> dict[str, pa.RecordBatch]:
+) -> dict[str, Any]:
     """Return the tables of one part of the topics, without tables of connections.
 
     ``events`` contains the rows of LINK_EVENTS in order.
@@ -130,13 +128,17 @@ class Group(Generic[_T]):
         self._records: dict[str, list[Any]] = {}
         self._found: dict[tuple[Any, ...], FindingRow] = {}
         self._bytes: Counter[tuple[int, bool]] = Counter()
-        rules = [rule.name for rule in RULES.values() if rule.group not in _ELSEWHERE]
+        rules = recording.rules or ALL_RULES
+        elsewhere = [rule.name for rule in RULES.values() if rule.group in _ELSEWHERE]
         self._diagnosis = Diagnosis(
-            rules,
-            on_record=self._asked,
+            rules.only,
+            ignore={*rules.ignore, *elsewhere},
+            thresholds=rules.thresholds,
+            on_record=self._asked if recording.rules is None else None,
             hosts=self._log,
             servers=recording.servers,
             tracker=self._made,
+            is_own=is_own,
         )
         self._see = Observer(opener=open_kept).see
 
@@ -190,19 +192,21 @@ class Group(Generic[_T]):
             diagnosis.ended(item.item)
 
     def _asked(self, group: str, record: object, found: list[Finding]) -> None:
-        if not self._is_own(record):
-            return
         self._records.setdefault(group, []).append(record)
         last_frame = record.last_frame if isinstance(record, ConnectionRecord) else 0
         self._found |= {one.identity: FindingRow(one, last_frame) for one in found}
 
-    def tables(self, cluster: str) -> dict[str, pa.RecordBatch]:
-        """Finish and return all tables. No rows can be processed afterwards."""
+    def tables(self, cluster: str) -> dict[str, Any]:
+        """Finish and return all tables, or the partial diagnosis. No rows can be processed afterwards."""
         known, capture = self._recording.capture, self._diagnosis.capture
         capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
         if known.unread:
             capture.unread = known.unread
             self.tracker.doubt_all_records()
+        if self._recording.rules is not None:
+            self._diagnosis.finish()
+            partial_diagnosis = {"diagnosis": self._diagnosis.partial()}
+            return partial_diagnosis | {"host_events": self._log.rows(), "capture_parts": capture_part(capture)}
         now, tracker, records = known.last_ns, self._diagnosis.subscriptions, self._records
         statistics = final_statistics_of(tracker, now)
         self._diagnosis.finish()
@@ -232,6 +236,28 @@ class Group(Generic[_T]):
         return FinalConnection(record, self._bytes[record.stream, True], self._bytes[record.stream, False])
 
 
+def diagnosis_of(parts: Sequence[Mapping[str, Any]], recording: Recording) -> Diagnosis:
+    """Return the diagnosis of a recording from the partial diagnoses of all groups."""
+    capture, records = _records_elsewhere(
+        (one["host_events"] for one in parts), (one["capture_parts"] for one in parts), recording
+    )
+    rules = recording.rules or ALL_RULES
+    diagnosis = Diagnosis(rules.only, ignore=rules.ignore, thresholds=rules.thresholds)
+    diagnosis.merge((one["diagnosis"] for one in parts), capture, records)
+    return diagnosis
+
+
+def _records_elsewhere(
+    host_events: Iterable[pa.RecordBatch], capture_parts: Iterable[pa.RecordBatch], recording: Recording
+) -> tuple[CaptureRecord, list[tuple[str, Any]]]:
+    """Return the record of the capture, and the records of `_ELSEWHERE` with their groups."""
+    capture = whole(recording, capture_parts)
+    hosts = list(play(host_events, capture))
+    for host in hosts if capture.unread else ():
+        host.doubts.add("unread")
+    return capture, [*(("host", one) for one in hosts), ("capture", capture)]
+
+
 def conclude(
     findings: Iterable[pa.RecordBatch],
     host_events: Iterable[pa.RecordBatch],
@@ -244,12 +270,8 @@ def conclude(
 
     The first three arguments are the results of `observe` for each group.
     """
-    capture = whole(recording, capture_parts)
+    capture, records = _records_elsewhere(host_events, capture_parts, recording)
     moment = Moment(capture.last_ns, over=True, capture=capture)
-    hosts = list(play(host_events, capture))
-    for host in hosts if capture.unread else ():
-        host.doubts.add("unread")
-    records = [*(("host", one) for one in hosts), ("capture", capture)]
     more = [
         FindingRow(found, 0)
         for group, record in records

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, Stream
+from pcli.codec.observe.diagnosis import RuleChoice
 from pcli.codec.observe.tracking.connections.capture_notes import apply_note
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
@@ -53,6 +54,8 @@ class Recording:
     """Addresses that serve Pulsar."""
     cut_after: int
     """Number of the last frame before the first note about truncated packets."""
+    rules: RuleChoice | None = None
+    """The rules of a diagnosis; None if tables are made, with all rules."""
 
 
 def recording_of(
