@@ -48,6 +48,12 @@ MAX_FINDINGS: Final = 10_000
 _MAX_SERVERS: Final = 20_000
 """Maximum number of connections whose servers are kept. They occupy about 5 MB."""
 
+_KINDS: Final = (
+    "capture", "connection", "exchange", "host", "producer", "transaction", "topic", "subscription", "consumer", "key",
+    "scalable_topic",
+)  # fmt: skip
+"""The groups of rules, in the order of findings of equal weight about one topic."""
+
 _COUNTED: Final = ("connection", "producer", "consumer", "subscription", "topic")
 """Groups whose records are counted for the summary."""
 
@@ -217,9 +223,8 @@ class Diagnosis:
         return sorted(new.values(), key=by_weight)
 
     def findings(self) -> list[Finding]:
-        """Return all findings by severity, certainty and start, then by identity."""
-        found = sorted(self._found.items(), key=lambda item: (*by_weight(item[1].finding), item[0]))
-        return [one.finding for _, one in found]
+        """Return all findings by severity, certainty and start, then by topic, kind of object and first frame."""
+        return sorted((one.finding for one in self._found.values()), key=_order)
 
     def incidents(self) -> list[Incident]:
         """Return the incidents of the findings, the most severe first."""
@@ -261,6 +266,11 @@ class Diagnosis:
                 self.dropped += 1
         if self._on_record is not None:
             self._on_record(group, record, new)
+
+
+def _order(found: Finding) -> tuple[Any, ...]:
+    topic, kind = found.subject.get("topic", ""), _KINDS.index(RULES[found.rule].group)
+    return *by_weight(found), topic, kind, min(found.frames, default=0), found.identity
 
 
 def _streams_of(record: Any) -> frozenset[int]:
