@@ -68,8 +68,8 @@ class DiagnosedCaptures:
         numbers = np.array(sorted(wanted), np.int64)
         find = partial(_streams_of, self._reading.staging, numbers)
         last: dict[int, int] = {}
-        for places, streams in self._reading.engine.map("evidence", find, self._reading.splits):
-            last.update(zip(streams.tolist(), places.tolist(), strict=True))
+        for some, streams in self._reading.engine.map("evidence", find, self._reading.splits):
+            last.update(zip(streams.tolist(), some.tolist(), strict=True))
         task = partial(_places_of, self._reading.staging, last)
         places = self._reading.engine.map("evidence", task, self._reading.splits)
         return {

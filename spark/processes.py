@@ -13,17 +13,17 @@ Rules of this file
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -34,15 +34,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 import pyarrow as pa
 
 from pcli.codec.errors import LocalError, PcliError
+from pcli.spark import worker_server
 from pcli.spark.engine import Cut, Engine, InProcess, Join, OnProgress, Progress, Sizes, packed, unpacked
+from pcli.spark.worker_server import ignored_interrupts, start_server
 
-__all__ = ["SMALL_BYTES", "Processes"]
+__all__ = ["Processes"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-
-SMALL_BYTES: int = 32 << 20
-"""Size of captures below which one process is faster, because the start of the workers takes one to two seconds."""
 
 _ROWS, _RESULT, _ERROR = "rows", "result", "error"
 """Kinds of messages of a worker: the number of rows that it has processed, and the end of a task."""
@@ -68,7 +67,7 @@ class Processes(Engine):
 
     def suited(self, size: int) -> Engine:
         """Return an engine in this process for small captures, or else this engine."""
-        return InProcess(self._on_progress) if size < SMALL_BYTES else self
+        return InProcess(self._on_progress) if size < worker_server.SMALL_BYTES else self
 
     def map(self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sizes = None) -> list[_R]:
         """See `Engine.map`."""
@@ -138,22 +137,13 @@ class Processes(Engine):
         """Start workers until there are ``count``."""
         if len(self._workers) >= count:
             return
-        context: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-        if sys.platform == "linux":
-            context.set_forkserver_preload(["pcli.spark.analysis", __name__])
-            from multiprocessing import forkserver, resource_tracker
-
-            with _ignored_interrupts():
-                resource_tracker.ensure_running()
-                forkserver.ensure_running()
+        context = start_server()
         while len(self._workers) < count:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs,), daemon=True)
-            if sys.platform == "linux":  # the server is started; waiting for it can be interrupted
+            process = context.Process(target=_work, args=(theirs, gc.get_threshold()), daemon=True)
+            # The server may have to be waited for, which Ctrl-C must end. A new process must ignore Ctrl-C.
+            with nullcontext() if context.get_start_method() == "forkserver" else ignored_interrupts():
                 process.start()
-            else:
-                with _ignored_interrupts():
-                    process.start()
             theirs.close()
             self._workers.append(_Worker(process, ours))
 
@@ -238,19 +228,6 @@ class _Stage:
         return Progress(*tasks, done, total)
 
 
-@contextmanager
-def _ignored_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C. Signals can be set in the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 # -- in workers --------------------------------------------------------------------------------------------------------
 
 
@@ -266,8 +243,10 @@ class _Piece(NamedTuple):
     size: int
 
 
-def _work(connection: Connection) -> None:
-    """Run tasks until the main process ends."""
+def _work(connection: Connection, threshold: tuple[int, int, int]) -> None:
+    """Run tasks until the main process ends. ``threshold`` is that of the garbage collection in the main process."""
+    gc.freeze()
+    gc.set_threshold(*threshold)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     pa.set_memory_pool(pa.system_memory_pool())

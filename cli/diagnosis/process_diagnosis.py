@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcli.cli.common.output import say
@@ -28,21 +30,23 @@ def diagnosed_in_processes(
 
     ``jobs`` is the number of processes that the user has asked for. ``alone`` is why one process is necessary, or "".
     """
+    from pcli.spark import worker_server
     from pcli.spark.jobs.machine_resources import cpus
 
-    sizes = [] if alone else [one.size for one in reading.inputs()]
-    alone = alone or ("stdin and pipes are read" if None in sizes else "")
+    paths = () if alone else tuple(one.name for one in reading.inputs())
+    alone = alone or ("" if all(Path(path).is_file() for path in paths) else "stdin and pipes are read")
     if alone and jobs is not None and jobs > 1:
         say(f"-j {jobs}: {alone} in one process")
-    if alone or (jobs or cpus()) == 1 or not _is_worth(sum(size for size in sizes if size is not None)):
+    small = worker_server.local_size(paths) < worker_server.SMALL_BYTES
+    if alone or small or (jobs or cpus()) == 1 or not _has_tables():
         yield None
         return
+    worker_server.start_server()
     from pcli.cli.tables.analysis import shown_progress
     from pcli.spark.diagnosis import diagnosed
     from pcli.spark.processes import Processes
     from pcli.spark.request import Request
 
-    paths = tuple(one.name for one in reading.inputs())
     request = Request(paths, "", only=("findings",), decode_as=dict(reading.read_options().decode_as))
     with (
         shown_progress() as on_progress,
@@ -52,10 +56,6 @@ def diagnosed_in_processes(
         yield found
 
 
-def _is_worth(size: int) -> bool:
-    """Whether several processes are faster, and the packages that they need are installed."""
-    try:
-        from pcli.spark.processes import SMALL_BYTES
-    except ImportError:  # numpy and pyarrow are optional
-        return False
-    return size >= SMALL_BYTES
+def _has_tables() -> bool:
+    """Whether the packages that several processes need are installed; they are optional."""
+    return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))

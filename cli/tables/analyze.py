@@ -34,6 +34,10 @@ def analyze(
 
     pcli analyze big.pcap.zst -o out/ --only messages,exchanges --report report.html
     """
+    from pcli.spark import worker_server
+
+    if jobs != 1 and worker_server.local_size(paths) >= worker_server.SMALL_BYTES:
+        worker_server.start_server()
     from pcli.cli.tables.analysis import request_from, run
 
     raise typer.Exit(run(request_from(paths, out, options, read_as), options.report, _engines(jobs)))

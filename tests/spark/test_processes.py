@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.spark import processes
+from pcli.spark import worker_server
 from pcli.spark.analysis import analyze
 from pcli.spark.columnar.observation import group_division
 from pcli.spark.engine import Block, InProcess
@@ -146,7 +146,7 @@ def test_the_files_of_one_process(tmp_path, small_captures, monkeypatch, names):
     """All groups are divided, and the captures are divided into small splits."""
     request = Request(tuple(str(small_captures / name) for name in names), "", frames=True, split_bytes=10_000)
     one = analyze(replace(request, out=str(tmp_path / "one")), InProcess())
-    monkeypatch.setattr(processes, "SMALL_BYTES", 0)
+    monkeypatch.setattr(worker_server, "SMALL_BYTES", 0)
     monkeypatch.setattr(group_division, "_LEAST_GAIN", 0)
     with closing(Processes(2)) as engine:
         two = analyze(replace(request, out=str(tmp_path / "two")), engine)
@@ -157,5 +157,5 @@ def test_the_files_of_one_process(tmp_path, small_captures, monkeypatch, names):
 
 
 def test_small_captures_need_no_workers(engine):
-    assert isinstance(engine.suited(processes.SMALL_BYTES - 1), InProcess)
-    assert engine.suited(processes.SMALL_BYTES) is engine
+    assert isinstance(engine.suited(worker_server.SMALL_BYTES - 1), InProcess)
+    assert engine.suited(worker_server.SMALL_BYTES) is engine

@@ -23,6 +23,8 @@ from pcli.cli.diagnosis.finding_output import FindingText
 from pcli.codec.observe.rules import Cause, Finding
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
+from pcli.spark import worker_server
+from pcli.spark.columnar.observation import group_division
 
 TOPIC = "persistent://public/default/orders"
 
@@ -348,3 +350,53 @@ def test_wrong_configuration_files(pcli, no_flow, tmp_path, text, message):
     assert done.code == 2
     assert f"--config {config}" in done.err
     assert message in done.err
+
+
+@pytest.fixture
+def several(monkeypatch):
+    """Two processes diagnose captures of any size, in small splits, and all groups are divided."""
+    monkeypatch.setattr(worker_server, "SMALL_BYTES", 0)
+    monkeypatch.setattr(group_division, "_LEAST_GAIN", 0)
+    return ("-j", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("python/25-no-flow.pcapng", ()),
+        ("faults/sticky-hole.pcap", ("-T", "json")),
+        ("go/nack.pcap", ("--fail-on", "any", "--threshold", "never-acked.age=1ms")),
+        ("flex/04-reconnect.pcapng", ("-Y", "pulsar.type == 'MESSAGE'", "--ignore", "clock-skew")),
+    ],
+)
+def test_several_processes_print_the_findings_of_one(pcli, small_captures, several, name, more):
+    arguments = ("diagnose", "-r", small_captures / name, *more)
+    one, two = pcli(*arguments, "-j", 1), pcli(*arguments, *several)
+    assert (two.code, two.out, two.err) == (one.code, one.out, one.err)
+
+
+def test_the_parts_of_a_rotated_capture_in_several_processes(pcli, small_captures, several, tmp_path):
+    data = (small_captures / "go" / "nack.pcap").read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(data[: len(data) * 2 // 3])
+    arguments = ("diagnose", tmp_path / "cut.pcap", small_captures / "flex" / "01-produce-consume.pcap")
+    one, two = pcli(*arguments, "-j", 1), pcli(*arguments, *several)
+    assert one.code == 3
+    assert (two.code, two.out, two.err) == (one.code, one.out, one.err)
+
+
+def test_input_for_one_process_is_one_line_if_more_are_requested(pcli, no_flow, several):
+    data = no_flow.read_bytes()
+    done = pcli("diagnose", "-r", "-", *several, stdin=data)
+    assert done.err == "pcli: -j 2: stdin and pipes are read in one process\n"
+    assert done.out == pcli("diagnose", "-r", "-", stdin=data).out
+    assert pcli("diagnose", "-r", no_flow, "--packet-numbers", *several).err == (
+        "pcli: -j 2: packet numbers are assigned in one process\n"
+    )
+    assert pcli("diagnose", "-r", no_flow, "--packet-numbers").err == ""
+
+
+@pytest.mark.parametrize("number", ["0", "-1"])
+def test_a_wrong_number_of_processes(pcli, no_flow, number):
+    done = pcli("diagnose", "-r", no_flow, "-j", number)
+    assert done.code == 2
+    assert f"Invalid value for '-j' / '--jobs': '{number}'" in done.err.splitlines()[-1]

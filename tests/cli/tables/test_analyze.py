@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pcli.spark import processes
+from pcli.spark import worker_server
 from pcli.spark.tables.stored_tables import StoredTables
 
 CAPTURE = "flex/01-produce-consume.pcap"
@@ -63,7 +63,7 @@ def test_a_wrong_number_of_processes_is_one_line(pcli, folder, tmp_path, number)
 
 
 def test_several_processes_print_the_lines_of_one(pcli, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "SMALL_BYTES", 0)
+    monkeypatch.setattr(worker_server, "SMALL_BYTES", 0)
     ran = [pcli("analyze", folder, "-o", tmp_path / f"out{jobs}", "-j", jobs) for jobs in (1, 2)]
     assert [one.code for one in ran] == [0, 0]
     assert ran[0].lines[:-1] == ran[1].lines[:-1]

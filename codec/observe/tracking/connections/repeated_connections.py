@@ -224,15 +224,25 @@ def may_be_copies(one: Stream, other: Stream) -> bool:
 
 
 def possible_copies(streams: Iterable[Stream]) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of pairs of connections whose sequence numbers agree."""
+    """Yield the numbers of pairs of connections whose sequence numbers agree.
+
+    Of connections with equal sequence numbers, only the first one is paired with others, so that the number of pairs
+    does not grow with the square of their number. The pairs, with those of connections between the same addresses and
+    ports, therefore join the same connections as all pairs.
+    """
     places: dict[tuple[int, int], list[Stream]] = {}
+    known: set[tuple[int, ...]] = set()
     for stream in streams:
+        kind = (*stream.bases, stream.midstream)
+        is_first = kind not in known
+        known.add(kind)
         for side, base in enumerate(stream.bases):
             place = base // _CLOSE
             if base >= 0:
                 near = (one for shift in (-1, 0, 1) for one in places.get((side, (place + shift) % _PLACES), ()))
                 yield from ((one.number, stream.number) for one in near if may_be_copies(one, stream))
-                places.setdefault((side, place), []).append(stream)
+                if is_first:
+                    places.setdefault((side, place), []).append(stream)
 
 
 class _YoungConnection:
