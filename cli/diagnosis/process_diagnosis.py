@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pcli.cli.common.output import say
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from pcli.spark.diagnosis import DiagnosedCaptures
 
 __all__ = ["diagnosed_in_processes"]
+
+_SPLITS: Final = 4
+"""Number of parts of the captures for each process, so that the parts keep the processes equally busy."""
+
+_LEAST_SPLIT: int = 16 << 20
+"""Minimum size in bytes of a part."""
 
 
 @contextmanager
@@ -45,12 +51,15 @@ def diagnosed_in_processes(
     from pcli.cli.tables.analysis import shown_progress
     from pcli.spark.diagnosis import diagnosed
     from pcli.spark.processes import Processes
-    from pcli.spark.request import Request
+    from pcli.spark.request import SPLIT_BYTES, Request
 
-    request = Request(paths, "", only=("findings",), decode_as=dict(reading.read_options().decode_as))
+    count = jobs or cpus()
+    split_bytes = min(SPLIT_BYTES, max(_LEAST_SPLIT, worker_server.local_size(paths) // (_SPLITS * count)))
+    decode_as = dict(reading.read_options().decode_as)
+    request = Request(paths, "", only=("findings",), decode_as=decode_as, split_bytes=split_bytes)
     with (
         shown_progress() as on_progress,
-        closing(Processes(jobs or cpus(), on_progress)) as engine,
+        closing(Processes(count, on_progress)) as engine,
         diagnosed(request, rules.choice(), engine) as found,
     ):
         yield found

@@ -33,6 +33,7 @@ def report(
     ] = None,
     run: RunNumber = None,
     as_of: AsOf = "",
+    jobs: Annotated[int | None, option("-j --jobs N", "Number of threads; by default one per core.", min=1)] = None,
     serve: Annotated[bool, option("--serve", "Serve web pages of all objects and rows until Ctrl-C.")] = False,
     port: Annotated[int, option("--port PORT", "Port of --serve; 0 selects any free port.", min=0, max=65535)] = 8088,
     bind: Annotated[str, option("--bind ADDRESS", "Address of --serve.")] = "127.0.0.1",
@@ -51,7 +52,7 @@ def report(
     """
     if not serve:
         check_report("-o", output)
-        _write(_page(chosen_tables(tables, run, as_of), title, _selection(since, until, topic)), output)
+        _write(_page(chosen_tables(tables, run, as_of), title, _selection(since, until, topic), jobs), output)
         return
     _check_extra()
     from pcli.cli.tables import report_serving
@@ -99,17 +100,20 @@ def chosen_tables(place: str, run: int | None, as_of: str) -> StoredTables:
     return StoredTables(place, run=run, at_ns=epoch_ns("--as-of", as_of) if as_of else None)
 
 
-def write_report(tables: str, output: str) -> None:
-    """Write the page of a folder of tables to a file (``-`` for stdout), or end the command with an error."""
+def write_report(tables: str, output: str, jobs: int | None = None) -> None:
+    """Write the page of a folder of tables to a file (``-`` for stdout), or end the command with an error.
+
+    ``jobs`` is the number of threads; None for one on each core.
+    """
     from pcli.spark.report import Selection
 
-    _write(_page(chosen_tables(tables, None, ""), _TITLE, Selection()), output)
+    _write(_page(chosen_tables(tables, None, ""), _TITLE, Selection(), jobs), output)
 
 
-def _page(tables: StoredTables, title: str, selection: Selection) -> bytes:
+def _page(tables: StoredTables, title: str, selection: Selection, jobs: int | None) -> bytes:
     from pcli.spark.report import page_of
 
-    return page_of(tables, title, selection).encode()
+    return page_of(tables, title, selection, threads=jobs).encode()
 
 
 def _write(page: bytes, output: str) -> None:

@@ -32,12 +32,20 @@ from pcli.spark.tables.stored_tables import StoredTables
 __all__ = ["limits_text", "overview_page", "page_of", "reported_values"]
 
 
-def page_of(tables: StoredTables, title: str = "Pulsar traffic", selection: Selection = EVERYTHING) -> str:
+def page_of(
+    tables: StoredTables,
+    title: str = "Pulsar traffic",
+    selection: Selection = EVERYTHING,
+    *,
+    threads: int | None = None,
+) -> str:
     """Return the page for these tables. The memory depends on the numbers of names, findings and gaps.
+
+    ``threads`` is that of `open_report_data`.
 
     Raises LocalError if the tables contain values that pcli does not write, or if nothing is selected.
     """
-    with reported_values(), open_report_data(tables, selection) as data:
+    with reported_values(), open_report_data(tables, selection, threads=threads) as data:
         found = read_findings(data)
         objects = Objects(data, found)
         parts = list(object_sections(data, found, objects)) if data.packets else []

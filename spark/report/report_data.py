@@ -240,10 +240,17 @@ class ReportData:
 
 
 @contextmanager
-def open_report_data(tables: StoredTables, selection: Selection = EVERYTHING) -> Iterator[ReportData]:
-    """Yield the data of a run. Raise LocalError if a table cannot be read."""
+def open_report_data(
+    tables: StoredTables, selection: Selection = EVERYTHING, *, threads: int | None = None
+) -> Iterator[ReportData]:
+    """Yield the data of a run. Raise LocalError if a table cannot be read.
+
+    ``threads`` is the number of threads of DuckDB; None for one on each core.
+    """
     with tempfile.TemporaryDirectory(prefix="pcli-report-") as folder:
         settings = SAFE | {"memory_limit": _MEMORY, "temp_directory": folder}
+        if threads is not None:
+            settings["threads"] = threads
         with duckdb.connect(str(Path(folder) / "report.duckdb"), config=settings) as database:
             yield ReportData(tables, selection, database)
 

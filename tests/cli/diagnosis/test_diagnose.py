@@ -18,6 +18,7 @@ import termios
 
 import pytest
 
+from pcli.cli.diagnosis import process_diagnosis
 from pcli.cli.diagnosis.evidence_lines import FrameLines
 from pcli.cli.diagnosis.finding_output import FindingText
 from pcli.codec.observe.rules import Cause, Finding
@@ -356,6 +357,7 @@ def test_wrong_configuration_files(pcli, no_flow, tmp_path, text, message):
 def several(monkeypatch):
     """Two processes diagnose captures of any size, in small splits, and all groups are divided."""
     monkeypatch.setattr(worker_server, "SMALL_BYTES", 0)
+    monkeypatch.setattr(process_diagnosis, "_LEAST_SPLIT", 3_000)
     monkeypatch.setattr(group_division, "_LEAST_GAIN", 0)
     return ("-j", 2)
 

@@ -41,6 +41,11 @@ def test_stdout_receives_the_same_page(pcli, tables, tmp_path):
     assert pcli("report", tables, "-o", "-").raw == (tmp_path / "page.html").read_bytes()
 
 
+def test_the_number_of_threads(pcli, tables, tmp_path):
+    assert pcli("report", tables, "-o", "-", "-j", 1).raw == pcli("report", tables, "-o", "-").raw
+    assert "'0' is" in pcli("report", tables, "-o", "-", "-j", 0).err.splitlines()[-1]
+
+
 @pytest.mark.parametrize("what", ["missing", "empty", "other"])
 def test_no_tables(pcli, tmp_path, what):
     folder = tmp_path / "there"
