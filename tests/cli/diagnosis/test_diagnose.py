@@ -401,4 +401,5 @@ def test_input_for_one_process_is_one_line_if_more_are_requested(pcli, no_flow, 
 def test_a_wrong_number_of_processes(pcli, no_flow, number):
     done = pcli("diagnose", "-r", no_flow, "-j", number)
     assert done.code == 2
-    assert f"Invalid value for '-j' / '--jobs': '{number}'" in done.err.splitlines()[-1]
+    line = f"Error: Invalid value for '-j' / '--jobs': {number} is out of range: it must be at least 1."
+    assert done.err.splitlines()[-1] == line

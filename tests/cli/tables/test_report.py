@@ -43,7 +43,7 @@ def test_stdout_receives_the_same_page(pcli, tables, tmp_path):
 
 def test_the_number_of_threads(pcli, tables, tmp_path):
     assert pcli("report", tables, "-o", "-", "-j", 1).raw == pcli("report", tables, "-o", "-").raw
-    assert "'0' is" in pcli("report", tables, "-o", "-", "-j", 0).err.splitlines()[-1]
+    assert "0 is out of range" in pcli("report", tables, "-o", "-", "-j", 0).err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("what", ["missing", "empty", "other"])
