@@ -32,7 +32,7 @@ from pcli.codec.observe.tracking.connections.exchanges import (
     count_response,
     count_unanswered,
 )
-from pcli.codec.observe.tracking.connections.frame_checks import check_checksum, check_size, deprecated
+from pcli.codec.observe.tracking.connections.frame_checks import check_checksum, deprecated, oversize
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
 from pcli.codec.observe.tracking.connections.repeated_connections import RepeatedConnections
@@ -97,11 +97,11 @@ class ConnectionTracker:
         frame = facts.frame
         if frame.stream is not self._stream:
             self._select(frame)
-        connection = self._connection
-        record, capture = connection.record, self._capture
+        connection, capture = self._connection, self._capture
+        record, side = connection.record, frame.from_client
         record.last_ns = capture.last_ns = time_ns = frame.time_ns
-        record.last_frame = capture.frames = frame.number
-        if frame.from_client:
+        record.last_frame = capture.frames = number = frame.number
+        if side:
             record.client_frames += 1
         else:
             record.broker_frames += 1
@@ -109,13 +109,15 @@ class ConnectionTracker:
             return False
         if connection.is_new:
             self._repeated.add(connection, frame)
-        side, last_ns = frame.from_client, connection.last_frame_ns
+        last_ns, length = connection.last_frame_ns, frame.length
         if time_ns - last_ns[side] > handshake.PATIENCE_NS:
             connection.silences[side] = (last_ns[side], time_ns)
         last_ns[side] = time_ns
-        connection.recent[side].append((frame.offset + frame.length, frame.number, time_ns))
+        connection.recent[side].append((frame.offset + length, number, time_ns))
         if frame.capture_problems or frame.sync == RESYNC:
             self._doubt_frame(connection, frame)
+        if length > connection.limit and frame.type not in _SMALL:
+            oversize(connection, facts)
         step = _HOT_STEPS.get(frame.type)
         if step is not None:
             step(self, connection, facts)
@@ -189,14 +191,11 @@ class ConnectionTracker:
         ):
             connection.has_unnamed_peers = True
             self._capture.midstream += 1
-        frame = facts.frame
-        if frame.length > connection.limit:
-            check_size(connection, facts)
-        if frame.checksum != "good":
+        if facts.frame.checksum != "good":
             check_checksum(connection, facts)
 
     def _ack(self, connection: ConnectionState, facts: Facts) -> None:
-        if not (facts.system or connection.repeats) and facts.frame.command.ack.HasField("request_id"):
+        if not (facts.system or connection.repeats) and facts.frame.body.HasField("request_id"):
             count_request(connection, facts)
 
     def _flow(self, _link: ConnectionState, _facts: Facts) -> None:
@@ -206,7 +205,6 @@ class ConnectionTracker:
 
     def _see_other(self, connection: ConnectionState, facts: Facts) -> None:
         frame = facts.frame
-        check_size(connection, facts)
         handshake.end_open_ping(connection, facts)
         if connection.after_connect and frame.type != _CONNECT and self._repeated.see(connection, facts):
             connection.exchanges.clear()
@@ -374,6 +372,9 @@ _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RES
 _END_TXN_RESPONSE: Final = BY_NAME["END_TXN_RESPONSE"].number
 _CONNECT: Final = BY_NAME["CONNECT"].number
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
+
+_SMALL: Final = frozenset(BY_NAME[name].number for name in ("SEND_RECEIPT", "SEND_ERROR", "ACK", "FLOW"))
+"""Frames whose size is not checked."""
 
 _Step = Callable[[ConnectionTracker, ConnectionState, Facts], None]
 

@@ -15,7 +15,7 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["check_checksum", "check_size", "deprecated"]
+__all__ = ["check_checksum", "deprecated", "oversize"]
 
 
 def check_checksum(connection: ConnectionState, facts: Facts) -> None:
@@ -30,12 +30,11 @@ def check_checksum(connection: ConnectionState, facts: Facts) -> None:
         deprecated(connection, facts, "SEND without checksum")
 
 
-def check_size(connection: ConnectionState, facts: Facts) -> None:
-    """Check the size of a frame."""
+def oversize(connection: ConnectionState, facts: Facts) -> None:
+    """Count a frame that is larger than the limit."""
     frame = facts.frame
-    if frame.length > connection.limit:
-        sample = f"{name_of(frame.type)} of {frame.length:,} bytes"
-        connection.record.oversize.add(frame.time_ns, frame.number, sample=sample)
+    sample = f"{name_of(frame.type)} of {frame.length:,} bytes"
+    connection.record.oversize.add(frame.time_ns, frame.number, sample=sample)
 
 
 def deprecated(connection: ConnectionState, facts: Facts, what: str) -> None:

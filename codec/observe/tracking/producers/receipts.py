@@ -58,17 +58,18 @@ class Receipts:
         if producer is None:
             return
         frame = facts.frame
-        receipt = frame.command.send_receipt
-        if not receipt.message_id.IsInitialized():
+        receipt = frame.body
+        message_id, sequence_id = receipt.message_id, receipt.sequence_id
+        at = position(message_id)
+        if (at[0] <= 0 or at[1] <= 0) and not message_id.IsInitialized():
             return  # truncated
-        sequence_id, (ledger, entry) = receipt.sequence_id, position(receipt.message_id)
         now, number = frame.time_ns, frame.number
         one = self._take_open_send(producer, sequence_id)
         if one is not None:
-            self._answer(producer, one, (ledger, entry), now, number)
+            self._answer(producer, one, at, now, number)
             return
         producer.give_up_early(now - EARLY_NS)
-        producer.early_receipts[sequence_id] = (ledger, entry, now, number)
+        producer.early_receipts[sequence_id] = (*at, now, number)
         if len(producer.early_receipts) > MAX_EARLY:
             producer.give_up_early(0)
 

@@ -45,7 +45,7 @@ class Sends:
         if not isinstance(peer, Producer):
             return None
         frame = facts.frame
-        send = frame.command.send
+        send = frame.body
         if not send.HasField("sequence_id"):
             return None  # truncated
         sequence_id = send.sequence_id
@@ -202,9 +202,12 @@ def _compare_clocks(record: ProducerRecord, now: int, number: int, publish_ms: i
     age_ms = now // 1_000_000 - publish_ms
     least, most, last = record.clock_skew_ms
     if age_ms != last:
-        if not record.sent_entries:
-            least = most = age_ms
-        record.clock_skew_ms = (min(least, age_ms), max(most, age_ms), age_ms)
+        first = not record.sent_entries
+        record.clock_skew_ms = (
+            age_ms if first or age_ms < least else least,
+            age_ms if first or age_ms > most else most,
+            age_ms,
+        )
     if not 0 <= age_ms <= SKEW_MS:
         record.skewed.add(now, number, sample=f"{age_ms} ms")
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
-from pcli.codec.observe.tracking.subscriptions.redelivery import release, release_messages, remove_pending_ack
+from pcli.codec.observe.tracking.subscriptions.redelivery import release_messages, remove_pending_ack
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import left_of
@@ -97,9 +97,10 @@ class AckEffects:
 
     def individual(self, ids: list[Id]) -> None:
         """Acknowledge single ids."""
-        last = self.subscription.topic.last
+        subscription = self.subscription
+        last = subscription.topic.last
         for at, bits in ids:
-            if at > last and at not in self.subscription.pending_acks and self.subscription.mark_delete is not None:
+            if at > last and at not in subscription.pending_acks and subscription.mark_delete is not None:
                 return
             self.one(at, bits)
 
@@ -189,15 +190,17 @@ class AckEffects:
 
     def _whole(self, at: Position, kind: str, bits: int = 0) -> None:
         subscription = self.subscription
+        lifecycle = subscription.topic.lifecycles.get(at)
         delivery = subscription.pending_acks.pop(at, None)
-        subscription.pending_sets.pop(at, None)
-        known = subscription.is_acked(at)
-        left = delivery.held if delivery is not None else 0
-        self._note(at, kind, 0, delivery, bits, effective=not known)
+        if subscription.pending_sets:
+            subscription.pending_sets.pop(at, None)
+        known, left = subscription.is_acked(at), 0
+        self._note(lifecycle, kind, 0, delivery, bits, effective=not known)
         if delivery is not None:
-            release(subscription, delivery)
+            left = delivery.held
+            release_messages(subscription, delivery, left)
             if subscription.keys is not None and (left or self.recorded_ack is None):
-                subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
+                subscription.keys.released(lifecycle, delivery, self.now, self.frame)
         if known:
             self.repeated += self._was_requested(at)
         else:
@@ -230,11 +233,11 @@ class AckEffects:
             self._whole(at, kind, bits)
             return
         if known:
-            self._note(at, kind, 0, delivery, bits, effective=False)
+            self._note(lifecycle, kind, 0, delivery, bits, effective=False)
             return
         subscription.ack_sets[at] = new
         self.messages += cleared
-        self._note(at, kind, left, delivery, bits, effective=True)
+        self._note(lifecycle, kind, left, delivery, bits, effective=True)
 
     def _count_part(self, at: Position, delivery: Delivery, bits: int, messages: int) -> None:
         """Reduce the messages that the consumer of a batch holds (rule 5)."""
@@ -246,17 +249,25 @@ class AckEffects:
             self._reduce_pending_set(at, delivery, bits)
 
     def _note(
-        self, at: Position, kind: str, left: int, delivery: Delivery | None, bits: int, *, effective: bool
+        self,
+        lifecycle: Lifecycle | None,
+        kind: str,
+        left: int,
+        delivery: Delivery | None,
+        bits: int,
+        *,
+        effective: bool,
     ) -> None:
-        """Add the ACK to the lifecycle of the entry."""
+        """Add the ACK to the lifecycle of an entry and to its delivery."""
         name = self.subscription.record.name
-        lifecycle = self.subscription.topic.lifecycles.get(at)
-        if delivery is None and lifecycle is not None:
-            past = lifecycle.deliveries.get(name)
-            delivery = past[-1] if past else None
+        past = lifecycle.deliveries.get(name) if lifecycle is not None else None
         if delivery is None:
-            return
-        self.latest = max(self.latest, _processed(lifecycle, name, delivery).frame)
+            if not past:
+                return
+            delivery = past[-1]
+        processed = delivery if past is None or len(past) < 2 else _processed(past, delivery)
+        if processed.frame > self.latest:
+            self.latest = processed.frame
         if self.recorded_ack is None:
             ack = Ack(self.frame, self.now, kind, left, bits, effective=effective)
             delivery.acks += (ack,)
@@ -267,16 +278,16 @@ class AckEffects:
             self.entries += 1
             age = self.now - delivery.time_ns
             self.age += age
-            self.oldest = max(self.oldest, age)
+            if age > self.oldest:
+                self.oldest = age
 
 
-def _processed(lifecycle: Lifecycle | None, name: str, delivery: Delivery) -> Delivery:
-    """Return the delivery that an application has processed when it acknowledges an entry.
+def _processed(past: list[Delivery], delivery: Delivery) -> Delivery:
+    """Return the delivery that an application has processed when it acknowledges an entry with several deliveries.
 
     The first ACK belongs to the first delivery, even if the entry was redelivered in the meantime.
     """
-    past = [] if lifecycle is None else lifecycle.deliveries.get(name, [])
-    if not 2 <= len(past) <= _MAX_REDELIVERIES:
+    if len(past) > _MAX_REDELIVERIES:
         return delivery
     acks = sum(len(one.acks) for one in past)
     return past[acks] if acks < len(past) else delivery

@@ -26,6 +26,7 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import (
 )
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
+from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.message_id import position
 
@@ -33,6 +34,8 @@ __all__ = ["MAX_OPEN_ACKS", "Acks"]
 
 MAX_OPEN_ACKS: Final = 50_000
 """Maximum number of ACKs that wait for a response; the oldest are evicted first."""
+
+_CUMULATIVE: Final = pb.CommandAck.Cumulative
 
 
 class Acks:
@@ -45,15 +48,15 @@ class Acks:
     def see(self, consumer: AttachedConsumer, facts: Facts) -> None:
         """Process an ACK."""
         frame, record = facts.frame, consumer.record
-        ack = frame.command.ack
-        cumulative = ack.ack_type == ack.Cumulative
-        ids = [(position(one), set_of(one.ack_set) if one.ack_set else NO_BITS) for one in ack.message_id]
+        ack = frame.body
+        cumulative, each, ids = ack.ack_type == _CUMULATIVE, consumer.acks_each_message, []
+        for one in ack.message_id:
+            at, words = position(one), one.ack_set
+            ids.append((at, set_of(words) if words else NO_BITS))
+            if not (words or cumulative) and (one.batch_index >= 0 or each):
+                note_index_ack(consumer, at, one.batch_index, frame.time_ns, frame.number)
         _note_ack_sets(consumer, ids)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
-        if not cumulative:
-            for one in ack.message_id:
-                if (one.batch_index >= 0 or consumer.acks_each_message) and not one.ack_set:
-                    note_index_ack(consumer, position(one), one.batch_index, frame.time_ns, frame.number)
         effects = AckEffects(consumer.subscription, frame.number, frame.time_ns)
         if ack.HasField("txnid_most_bits"):
             txn = ack.txnid_most_bits, ack.txnid_least_bits
@@ -63,7 +66,8 @@ class Acks:
         elif len(ids) == 1 and not consumer.subscription.individual:
             effects.cumulative(*ids[0])  # C++ sends ledger:-1, before the first entry
         _credit(consumer.subscription, record, effects)
-        consumer.acked_frame = max(consumer.acked_frame, effects.latest)
+        if effects.latest > consumer.acked_frame:
+            consumer.acked_frame = effects.latest
         if ack.HasField("validation_error"):
             discarded = record.validation.setdefault(ack.ValidationError.Name(ack.validation_error), Occurrences())
             discarded.add(frame.time_ns, frame.number, count=max(effects.messages, len(ids)))
@@ -138,7 +142,8 @@ def _credit(subscription: SubscriptionState, record: ConsumerRecord, effects: Ac
         record.acked += effects.messages
         record.ack_ages.add(effects.now, effects.frame, count=effects.entries)
         record.ack_age_total_ns += effects.age
-        record.ack_age_max_ns = max(record.ack_age_max_ns, effects.oldest)
+        if effects.oldest > record.ack_age_max_ns:
+            record.ack_age_max_ns = effects.oldest
 
 
 def _refuse(subscription: SubscriptionState, request: int, frame: ObservedFrame, error: str) -> None:

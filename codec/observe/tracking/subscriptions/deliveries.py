@@ -67,23 +67,24 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     """Process a MESSAGE for a consumer."""
     frame, record, subscription = facts.frame, consumer.record, consumer.subscription
     now, number = frame.time_ns, frame.number
-    message = frame.command.message
-    at, words = position(message.message_id), message.ack_set
-    topic = subscription.topic
+    message = frame.body
+    message_id, words = message.message_id, message.ack_set
+    at, topic, name = position(message_id), subscription.topic, subscription.record.name
     if subscription.unidentified and at[0] in lifecycles.owners:
         topic = lifecycles.move_to_topic(subscription, lifecycles.owners[at[0]])
-    lifecycle = topic.lifecycles.get(at) if topic.record.persistent else find_unpositioned(topic, facts)
+    persistent = topic.record.persistent
+    lifecycle = topic.lifecycles.get(at) if persistent else find_unpositioned(topic, facts)
     if lifecycle is None:
-        lifecycle = lifecycles.reopen(topic, at)
-    if lifecycle is None:
-        lifecycle = new_life(lifecycles, topic, at, message.message_id.partition, facts)
-    if topic.uncommitted and subscription.record.name not in lifecycle.deliveries:
+        lifecycle = lifecycles.reopen(topic, at) or new_life(lifecycles, topic, at, message_id.partition, facts)
+    past = lifecycle.deliveries.get(name)
+    if topic.uncommitted and past is None:
         end_by_delivery(topic, at, now, number)
     messages = size = lifecycle.messages
     if words:
         messages, record.ack_sets = left_of(set_of(words), size), True
-    partial = words or subscription.ack_sets or subscription.pending_sets
-    acked = bool(partial or at in subscription.ack_frames) and _update_ack_set(consumer, at, lifecycle, words, now)
+    done, acked = subscription.ack_frames.get(at, -1), False
+    if done >= 0 or words or subscription.ack_sets or subscription.pending_sets:
+        acked = _update_ack_set(consumer, at, lifecycle, words, now)
     _count(consumer, frame, messages, size)
     delivery = Delivery(record, number, now, frame.stream.number, message.redelivery_count, messages)
     if now - subscription.last_ns > SILENCE_NS:
@@ -92,13 +93,13 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     record.last_message_frame = number
     if record.index_acks:
         record.index_acks.pop(at, None)
-    first = _add_delivery(subscription, at, lifecycle, delivery)
+    _add_delivery(subscription, at, lifecycle, past, delivery)
     if message.HasField("consumer_epoch") and message.consumer_epoch < consumer.epoch[0]:
         delivery.taken = ("rewind", consumer.epoch[1])
-    elif topic.record.persistent:
-        _add_pending(subscription, at, lifecycle, delivery, facts, first=first, acked=acked)
+    elif persistent:
+        _add_pending(subscription, at, lifecycle, delivery, facts, done, first=past is None, acked=acked)
         many = lifecycle.chunks
-        lifecycle.unacked[subscription.record.name] = (
+        lifecycle.unacked[name] = (
             sum(one in subscription.pending_acks for one in positions(lifecycle)) if many else delivery.held
         )
     if consumer.ended:
@@ -175,15 +176,16 @@ def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size
     consumer.able_entries_out = totals.entries_out
 
 
-def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery) -> bool:
-    """Add the delivery to the lifecycle; return whether it is the first delivery to the subscription."""
+def _add_delivery(
+    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, past: list[Delivery] | None, delivery: Delivery
+) -> None:
+    """Add a delivery to the lifecycle; ``past`` contains the earlier deliveries to the subscription, if any."""
     if lifecycle.chunks:
         delivery.chunk = next((chunk for chunk, _, *place in lifecycle.chunks if (*place,) == at), -1)
-    past = lifecycle.deliveries.get(subscription.record.name)
     if past is None:
         lifecycle.deliveries[subscription.record.name] = [delivery]
         count_first(subscription, lifecycle, delivery)
-        return True
+        return
     earlier = past if not lifecycle.chunks else _earlier_of_chunk(subscription, at, lifecycle, delivery)
     if earlier:
         count_redelivery(subscription, lifecycle, delivery)
@@ -191,7 +193,6 @@ def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Life
     else:
         count_first(subscription, lifecycle, delivery)
     past.append(delivery)
-    return False
 
 
 def _earlier_of_chunk(
@@ -212,26 +213,31 @@ def _add_pending(
     lifecycle: Lifecycle,
     delivery: Delivery,
     facts: Facts,
+    done: int,
     *,
     first: bool,
     acked: bool,
 ) -> None:
-    """Add the entry to the pending acks of the subscription. ``acked``: later ACKs acknowledge it (rule 2)."""
-    before = subscription.pending_acks.get(at)
+    """Add the entry to the pending acks of the subscription, unless earlier ACKs acknowledge it; see `_is_done`."""
+    pending = subscription.pending_acks
+    before = pending.get(at)
     if before is not None:
         if before.taken[0] in ABORTED:
             before.held = 0
         release(subscription, before)
         before.taken = before.taken if before.taken[0] else ("twice", 0)
-    elif subscription.pending_acks and subscription.sorted and at < next(reversed(subscription.pending_acks)):
-        subscription.sorted = False
-    if before is None and _is_done(subscription, at, lifecycle, delivery, first=first, acked=acked):
+    elif _is_done(subscription, at, lifecycle, delivery, done, first=first, acked=acked):
         return
+    elif pending and subscription.sorted and at < next(reversed(pending)):
+        subscription.sorted = False
     if at < subscription.lowest:
         subscription.lowest = at
-    subscription.pending_acks[at] = delivery
-    bits = subscription.pending_sets.get(at, subscription.ack_sets.get(at))
-    delivery.held = messages = delivery.messages if bits is None else left_of(bits, lifecycle.messages)
+    pending[at] = delivery
+    messages = delivery.messages
+    if subscription.pending_sets or subscription.ack_sets:
+        bits = subscription.pending_sets.get(at, subscription.ack_sets.get(at))
+        messages = messages if bits is None else left_of(bits, lifecycle.messages)
+    delivery.held = messages
     if subscription.individual:
         delivery.consumer.unacked += messages
         if delivery.consumer.blocked_at:
@@ -245,16 +251,29 @@ def _add_pending(
 
 
 def _is_done(
-    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery, *, first: bool, acked: bool
+    subscription: SubscriptionState,
+    at: Position,
+    lifecycle: Lifecycle,
+    delivery: Delivery,
+    done: int,
+    *,
+    first: bool,
+    acked: bool,
 ) -> bool:
-    """Process earlier ACKs of an entry that no consumer holds; return whether they acknowledge the whole entry."""
-    done = subscription.ack_frames.pop(at, 0)
-    unseen = first and not lifecycle.sent_frame
-    if unseen and subscription.lowest <= at <= subscription.highest and done <= subscription.reset[0]:
-        record_redelivery_after_reset(subscription, at, lifecycle, delivery)
-        count_redelivery(subscription, lifecycle, delivery, counted_first=True)
-    elif unseen and done:
-        count_redelivery(subscription, lifecycle, delivery, counted_first=True)
+    """Process earlier ACKs of an entry that no consumer holds; return whether they acknowledge the whole entry.
+
+    ``done`` is the frame of the last of these ACKs: 0 if unknown, -1 if there is none. ``acked`` is whether later ACKs
+    acknowledge it (rule 2).
+    """
+    if done >= 0:
+        del subscription.ack_frames[at]
+    done = max(done, 0)
+    if first and not lifecycle.sent_frame:
+        after_reset = subscription.lowest <= at <= subscription.highest and done <= subscription.reset[0]
+        if after_reset:
+            record_redelivery_after_reset(subscription, at, lifecycle, delivery)
+        if after_reset or done:
+            count_redelivery(subscription, lifecycle, delivery, counted_first=True)
     if done or subscription.is_acked(at):
         if acked:
             subscription.note_done(at, done)
@@ -295,19 +314,12 @@ def _advance_read_position(subscription: SubscriptionState, at: Position, delive
         subscription.advance()
     elif at <= subscription.read_position:
         return
-    read = (
-        subscription.read_position
-        if subscription.read_position > subscription.mark_delete
-        else subscription.mark_delete
-    )
+    read, mark = subscription.read_position, subscription.mark_delete
+    if read < mark:
+        read = mark
     topic = subscription.topic
-    gap = at[0] in topic.ledgers and (at[0] != read[0] or at[1] != read[1] + 1)
-    if (
-        gap
-        and not subscription.individual
-        and not subscription.selective
-        and subscription.mark_delete >= subscription.read_position
-    ):
+    gap = (at[1] != read[1] + 1 or at[0] != read[0]) and at[0] in topic.ledgers
+    if gap and not subscription.individual and not subscription.selective and mark >= subscription.read_position:
         # no consumer holds any of these entries, and all of them are skipped
         passed_over = topic.count(read, at)
         if passed_over <= _MOST_PASSED_OVER and topic.budget.take(passed_over):

@@ -44,14 +44,16 @@ def count_first(subscription: SubscriptionState, lifecycle: Lifecycle, delivery:
     """Count the first delivery of a message."""
     counts, messages = subscription.record.messages, messages_in(lifecycle, delivery)
     counts.delivered += messages
-    aborted = (lifecycle.ledger, lifecycle.entry) in subscription.topic.aborted
-    if not lifecycle.sent_frame or aborted or _is_earlier(subscription, lifecycle):
+    if not lifecycle.sent_frame or _is_early(subscription, lifecycle):
         counts.early += messages
 
 
-def _is_earlier(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
-    counts = subscription.record.messages
-    return 0 <= lifecycle.receipt_ns < counts.start_ns and lifecycle.txn not in counts.started_open
+def _is_early(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
+    """Return whether the counts of available messages do not contain a message: it was stored earlier, or aborted."""
+    counts, aborted = subscription.record.messages, subscription.topic.aborted
+    if 0 <= lifecycle.receipt_ns < counts.start_ns and lifecycle.txn not in counts.started_open:
+        return True
+    return bool(aborted) and (lifecycle.ledger, lifecycle.entry) in aborted
 
 
 def count_redelivery(

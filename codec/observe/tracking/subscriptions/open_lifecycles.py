@@ -123,7 +123,7 @@ class OpenLifecycles:
     def remove(self, topic: TopicState, lifecycle: Lifecycle) -> None:
         """Remove a lifecycle from memory and emit it."""
         if self._lifecycles.pop(lifecycle, None) is not None:
-            self._close(topic, lifecycle)
+            self._close(topic, lifecycle, positions(lifecycle))
             for name in lifecycle.without_permits:
                 if name not in lifecycle.deliveries:
                     dropped = topic.record.subscriptions[name].dropped
@@ -141,13 +141,13 @@ class OpenLifecycles:
             self.add(topic, lifecycle)
         return lifecycle
 
-    def _keep(self, topic: TopicState, lifecycle: Lifecycle) -> None:
+    def _keep(self, topic: TopicState, lifecycle: Lifecycle, places: list[Position]) -> None:
         """Make an open lifecycle complete; emit the oldest complete lifecycles if there are too many."""
         if self._lifecycles.pop(lifecycle, None) is None:
             return
-        self._close(topic, lifecycle)
+        self._close(topic, lifecycle, places)
         self._complete[lifecycle] = topic
-        for at in positions(lifecycle):
+        for at in places:
             topic.complete[at] = lifecycle
         if len(self._complete) > MAX_COMPLETE:
             for oldest, other in list(islice(self._complete.items(), 1 + MAX_COMPLETE // 100)):
@@ -156,11 +156,11 @@ class OpenLifecycles:
                     other.complete.pop(at, None)
                 self.emit(oldest)
 
-    def _close(self, topic: TopicState, lifecycle: Lifecycle) -> None:
+    def _close(self, topic: TopicState, lifecycle: Lifecycle, places: list[Position]) -> None:
         """Remove a lifecycle from its topic, and set its state."""
-        for at in positions(lifecycle):
+        for at in places:
             topic.lifecycles.pop(at, None)
-        for name in (lifecycle.uuid, lifecycle.published_as):
+        for name in (lifecycle.uuid, lifecycle.published_as) if topic.unpositioned else ():
             if topic.unpositioned.get(name) is lifecycle:
                 del topic.unpositioned[name]
         lifecycle.state = final_state(lifecycle)
@@ -181,14 +181,16 @@ class OpenLifecycles:
             return
         places = positions(lifecycle)
         for subscription in topic.subscriptions.values():
-            for place in places:
-                if (
-                    place in subscription.pending_acks
-                    if subscription.unidentified
-                    else subscription.opened and not subscription.is_acked(place)
-                ):
+            if subscription.unidentified:
+                pending = subscription.pending_acks
+                if any(place in pending for place in places):
                     return
-        self._keep(topic, lifecycle)
+            elif subscription.opened:
+                mark, acked = subscription.mark_delete, subscription.acked
+                for place in places:
+                    if (mark is None or place > mark) and place not in acked:
+                        return
+        self._keep(topic, lifecycle, places)
 
     def remove_acknowledged(self, topic: TopicState) -> None:
         """Make all acknowledged lifecycles of a topic complete, after a cursor moved or a subscription was removed."""

@@ -247,12 +247,17 @@ class SubscriptionState:
 
     def ack(self, at: Position) -> None:
         """Acknowledge a whole entry."""
-        self.ack_sets.pop(at, None)
-        mark = self.mark_delete
-        if mark is not None and at <= mark:
-            return
-        self.acked.add(at)
-        if (mark is not None and at[1] - mark[1] <= 1) or len(self.acked) > MAX_ACKED:
+        if self.ack_sets:
+            self.ack_sets.pop(at, None)
+        mark, acked = self.mark_delete, self.acked
+        if mark is not None:
+            if at <= mark:
+                return
+            if at[1] - mark[1] == 1 and at[0] == mark[0] and not acked:
+                self.mark_delete = at
+                return
+        acked.add(at)
+        if (mark is not None and at[1] - mark[1] <= 1) or len(acked) > MAX_ACKED:
             self.advance()
 
     def skips(self, at: Position) -> bool:
@@ -294,7 +299,7 @@ class SubscriptionState:
         mark, acked = self.mark_delete, self.acked
         if mark is None or not acked:
             return
-        while (at := (mark[0], mark[1] + 1)) in acked or (at := self.topic.following(mark) or at) in acked:
+        while acked and ((at := (mark[0], mark[1] + 1)) in acked or (at := self.topic.following(mark) or at) in acked):
             acked.remove(at)
             mark = at
         self.mark_delete = mark

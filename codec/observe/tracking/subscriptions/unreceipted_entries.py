@@ -52,14 +52,16 @@ class UnreceiptedEntries:
         """Process the receipt of an entry."""
         if not self._delivered and not lifecycle.resent:
             return
-        entry = (lifecycle.id, lifecycle.receipt_frame)
         copy = self._delivered.pop(_key(lifecycle), None) if self._delivered else None
-        if copy is not None and copy[0] != lifecycle.id:
-            self._count(lifecycle, copy, entry, lifecycle.receipt_ns)
-        elif copy is None and lifecycle.resent:
+        if copy is None and not lifecycle.resent:
+            return
+        entry = (lifecycle.id, lifecycle.receipt_frame)
+        if copy is None:
             if self._resent is None:
                 self._resent = BoundedDict(MAX_ENTRIES)
             self._resent[_key(lifecycle)] = entry
+        elif copy[0] != lifecycle.id:
+            self._count(lifecycle, copy, entry, lifecycle.receipt_ns)
 
     def _count(self, lifecycle: Lifecycle, copy: tuple[str, int], resent: tuple[str, int], time_ns: int) -> None:
         """Count a message that is stored twice: the ids and frames of its delivered and of its resent entry."""
