@@ -82,11 +82,15 @@ def find_request(connection: Connection, frame: ObservedFrame) -> Request | None
     """Close and return the request that a frame answers, or None."""
     row = COMMANDS[frame.type]
     asker, request_id = not frame.from_client, id_of(frame, "request_id")
-    keys = [(asker, group, request_id) for group in _GROUPS[row.name]]
-    found = [key for key in keys if key in connection.requests and row.name in _ACCEPTS[connection.requests[key].type]]
-    if found:
-        return connection.requests.pop(min(found, key=lambda key: connection.requests[key].number))
-    waiting = connection.waiting.get((asker, request_id))
+    oldest: Request | None = None
+    for group in _GROUPS[row.name] if connection.requests else ():
+        found = connection.requests.get((asker, group, request_id))
+        if found is not None and row.name in _ACCEPTS[found.type] and (oldest is None or found.number < oldest.number):
+            oldest = found
+    if oldest is not None:
+        del connection.requests[asker, COMMANDS[oldest.type].answers[0], request_id]
+        return oldest
+    waiting = connection.waiting.get((asker, request_id)) if connection.waiting else None
     if waiting is not None and row.name in _ACCEPTS[waiting.type]:
         return connection.waiting.pop((asker, request_id))
     for kind in _BY_KEY[row.name]:

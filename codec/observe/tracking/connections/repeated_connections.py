@@ -271,20 +271,23 @@ class _ProxiedConnections:
     def __init__(self) -> None:
         self._young: dict[int, _YoungConnection] = {}
         """Possible client connections by stream; the oldest first."""
+        self._connecting: dict[int, _YoungConnection] = {}
+        """Those that had no CONNECTED at the last CONNECT."""
         self._candidates: dict[int, list[_YoungConnection]] = {}
         """Possible client connections for each stream that a proxy may have opened."""
 
     def connect(self, leg: Leg, facts: Facts) -> None:
         """Process a CONNECT whose values are in the record."""
         record, data = leg.record, facts.frame.data
-        connecting = (front for front in self._young.values() if front.record.connected_ns < 0)
-        candidates = [front for front in connecting if _may_be_proxied(front, record, data)]
+        self._connecting = {key: one for key, one in self._connecting.items() if one.record.connected_ns < 0}
+        candidates = [front for front in self._connecting.values() if _may_be_proxied(front, record, data)]
         if candidates:
             self._candidates[record.stream] = candidates
-        self._young[record.stream] = _YoungConnection(record, data)
+        self._young[record.stream] = self._connecting[record.stream] = _YoungConnection(record, data)
         if len(self._young) > _MAX_CONNECTIONS:
             oldest = next(iter(self._young))
             del self._young[oldest]
+            self._connecting.pop(oldest, None)
             self._candidates.pop(oldest, None)
 
     def see(self, leg: Leg, facts: Facts) -> bool:
@@ -316,6 +319,7 @@ class _ProxiedConnections:
             if proven and front.record.other_leg is None:
                 _pair_legs(front.record, record)
                 del self._young[record.stream], self._candidates[record.stream]
+                self._connecting.pop(record.stream, None)
                 return True
         return False
 
