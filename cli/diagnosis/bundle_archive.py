@@ -198,7 +198,7 @@ class _Contents:
                 if getattr(body, name, ""):
                     self._versions[side].add(str(getattr(body, name)))
 
-        lifecycles = lifecycles_of(self._facts, versions)
+        lifecycles = lifecycles_of(lambda tracker: self._facts(tracker.note, tracker.ended), versions)
         worst = nlargest(
             MOST_TRACED, (lifecycle for lifecycle in lifecycles if not is_system(lifecycle)), key=severity_key
         )

@@ -146,8 +146,9 @@ class DiagnosisRun:
                 self.diagnosis = found.diagnosis
                 self.reading.take_first_pass(found)
             else:
+                see = self.diagnosis.see
                 for facts in self.reading.facts():
-                    self.diagnosis.see(facts)
+                    see(facts)
                     if packets is not None:
                         packets.add(facts.frame)
                 self.diagnosis.finish()

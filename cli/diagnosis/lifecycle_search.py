@@ -19,11 +19,11 @@ from pcli.cli.common.output import Exit, colored, json_text, print_json_lines, s
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.packet_numbers import PacketIndex
-    from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe import Facts
     from pcli.codec.observe.bit_set import Bits
     from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter
     from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+    from pcli.codec.observe.tracking.tracker import Tracker
 
 __all__ = ["MOST_DRAWN", "FactsOf", "Mark", "Search", "lifecycles_of", "marks", "show", "wanted"]
 
@@ -33,8 +33,8 @@ MOST_DRAWN: Final = 10
 Mark = tuple["Bits", "Callable[[Facts], bool]"]
 """A set of marked frames, and the condition that frames must meet to be marked."""
 
-FactsOf = Callable[["Callable[[Note], None]", "Callable[[StreamEnd], None]"], Iterator["Facts"]]
-"""A function that yields all frames. Between frames, it calls the callbacks for notes and ends of connections."""
+FactsOf = Callable[["Tracker"], Iterator["Facts"]]
+"""A function that yields all frames. Between frames, it passes notes and ends of connections to the tracker."""
 
 
 def wanted(
@@ -127,8 +127,9 @@ class Search:
             self._messages += 1
             yield lifecycle
 
-    def _facts(self, on_note: Callable[[Note], None], on_end: Callable[[StreamEnd], None]) -> Iterator[Facts]:
-        self.reading.on_note, self.reading.on_end = on_note, on_end
+    def _facts(self, tracker: Tracker) -> Iterator[Facts]:
+        self.reading.on_note, self.reading.on_end = tracker.note, tracker.ended
+        self.reading.connections = tracker.connections
         return self.reading.facts()
 
     def _see(self, facts: Facts) -> None:
@@ -154,7 +155,7 @@ def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[L
             over.append(lifecycle)
 
     tracker = Tracker(on_lifecycle=complete)
-    for facts in facts_of(tracker.note, tracker.ended):
+    for facts in facts_of(tracker):
         see(facts)
         tracker.see(facts)
         if over:
