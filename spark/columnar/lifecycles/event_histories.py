@@ -279,10 +279,10 @@ def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, fac
     A cursor reset of the whole subscription has priority. Otherwise the cause is the first event that released the
     message from its consumer.
     """
-    before = sub.deliveries[: sub.deliveries.index(last)]
-    if not before:
+    place = next(place for place, one in enumerate(sub.deliveries) if one is last)
+    if not place:
         return None
-    past = before[-1]
+    past = sub.deliveries[place - 1]
     redelivery_causes = [
         one for one in facts.redelivery_causes.get(number, ()) if past.number < one.number < last.number
     ]

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
-import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
@@ -175,32 +174,34 @@ def _place(ledger: int, entry: int) -> dict[str, int]:
 
 
 def _forwarded(back: pa.Table, facts: RecordingFacts) -> pa.Table:
-    rows = [row for one in back.to_pylist() for row in _frames(one, facts)]
+    places = facts.producers.find(*(back.column(name).to_numpy() for name in ("stream", "producer_id", "sent_number")))
+    names = (facts.publishers[facts.publisher[place]].name if place >= 0 else "" for place in places.tolist())
+    rows = [row for one, name in zip(back.to_pylist(), names, strict=True) for row in _frames(one, name)]
     return pa.Table.from_pylist(rows, FORWARDED)
 
 
 _ANSWERED: Final = ("producer_id", "sequence", "ledger", "entry")
 
 
-def _frames(row: dict[str, Any], facts: RecordingFacts) -> Iterator[dict[str, Any]]:
-    """Yield a SEND without its payload, and its receipt, or the one of them that the row contains."""
+def _frames(row: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """Yield a SEND without its payload, and its receipt, or the one of them that the row contains.
+
+    ``name`` is the name of the producer.
+    """
     if row["sent_number"] >= 0:
-        yield _send_of(row, facts)
+        yield _send_of(row, name)
     if row["receipt_number"] >= 0:
         producer, sequence, ledger, entry = (_unsigned(row[name]) for name in _ANSWERED)
         data = push_send_receipt(producer, sequence, ledger, entry, 0)
         yield frame_row("unusual", row, "receipt", data, from_client=False)
 
 
-def _send_of(row: dict[str, Any], facts: RecordingFacts) -> dict[str, Any]:
+def _send_of(row: dict[str, Any], name: str) -> dict[str, Any]:
     send = pb.CommandSend(producer_id=_unsigned(row["producer_id"]), sequence_id=_unsigned(row["sequence"]))
     if row["messages"] != -1:
         send.num_messages = short(row["messages"])
     if row["highest"] != -1:
         send.highest_sequence_id = _unsigned(row["highest"])
-    at = (np.array([row[name]]) for name in ("stream", "producer_id", "sent_number"))
-    place = int(facts.producers.find(*at)[0])
-    name = facts.publishers[facts.publisher[place]].name if place >= 0 else ""
     data = push_frame(send, push_entry(_metadata(row, name), b"", checksum=False))
     return frame_row("unusual", row, "sent", data, payload=max(0, row["size"]), from_client=True)
 
