@@ -228,8 +228,10 @@ def _add_pending(
         before.taken = before.taken if before.taken[0] else ("twice", 0)
     elif _is_done(subscription, at, lifecycle, delivery, done, first=first, acked=acked):
         return
-    elif pending and subscription.sorted and at < next(reversed(pending)):
-        subscription.sorted = False
+    else:
+        if at < subscription.newest and pending:
+            subscription.sorted = False
+        subscription.newest = at
     if at < subscription.lowest:
         subscription.lowest = at
     pending[at] = delivery
@@ -267,7 +269,8 @@ def _is_done(
     """
     if done >= 0:
         del subscription.ack_frames[at]
-    done = max(done, 0)
+    else:
+        done = 0
     if first and not lifecycle.sent_frame:
         after_reset = subscription.lowest <= at <= subscription.highest and done <= subscription.reset[0]
         if after_reset:

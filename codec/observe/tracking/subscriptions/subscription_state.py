@@ -125,6 +125,7 @@ class SubscriptionState:
         "last_ns",
         "lowest",
         "mark_delete",
+        "newest",
         "open_seeks",
         "opened",
         "pending_acks",
@@ -176,8 +177,10 @@ class SubscriptionState:
         self.ack_frames: dict[Position, int] = {}
         """Frames of the last acknowledgements of whole entries; at least MAX_DONE are kept."""
         self.pending_acks: dict[Position, Delivery] = {}
+        self.newest: Position = (-1, -1)
+        """The entry that was last added to `pending_acks`."""
         self.sorted = True
-        """Whether `pending_acks` is in the order of positions."""
+        """Whether `pending_acks` is known to be in the order of positions."""
         self.ack_sets: dict[Position, int] = {}
         """Unacknowledged messages of partly acknowledged batches, as bits, according to the cursor."""
         self.sought = False
