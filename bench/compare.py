@@ -7,6 +7,9 @@ row runs alternately with REV and with this tree. Printed: the medians of CPU se
 this tree, and the median of each pair's ratio to REV; a ratio below 1 means less than REV. The capture is that of
 bench/dissect.py, and for `analyze` also the workload u200 of bench/generate.py.
 
+Rows without `-j` run in one process of this tree. Of the rows with `-j 2`, compare only the wall seconds: the CPU of
+the workers is not counted, and REV runs as it does by default.
+
 The rows of the broker are its start up to the first accepted producer, and a number of unbatched messages that are
 published and consumed; `wall` and `memory` are then also those of the broker.
 """
@@ -61,7 +64,8 @@ def captures(folder: Path, megabytes: int) -> tuple[Path, Path, int]:
 
 
 def commands(capture: Path, load: Path, folder: Path) -> dict[str, list[str]]:
-    """Return the arguments of pcli for each row."""
+    """Return the arguments of pcli for each row. REV runs without ``-j``."""
+    tables = ["analyze", str(capture), "-o", str(folder / "tables"), "-j"]
     return {
         "pcli --help": ["--help"],
         "pcli --version": ["--version"],
@@ -69,12 +73,14 @@ def commands(capture: Path, load: Path, folder: Path) -> dict[str, list[str]]:
         "dissect, filter that keeps little": ["dissect", "-r", str(capture), "-Y", FEW],
         "dissect, every line": ["dissect", "-r", str(capture), "--system"],
         "dissect -T ndjson": ["dissect", "-r", str(capture), "--system", "-T", "ndjson"],
-        "diagnose": ["diagnose", "-r", str(capture)],
+        "diagnose": ["diagnose", "-r", str(capture), "-j", "1"],
+        "diagnose, -j 2": ["diagnose", "-r", str(capture), "-j", "2"],
         "stats topics": ["stats", "topics", "-r", str(capture)],
         "stats balances": ["stats", "balances", "-r", str(capture)],
         "trace": ["trace", "-r", str(capture)],
-        "analyze, all tables": ["analyze", str(capture), "-o", str(folder / "tables")],
-        "analyze, messages": ["analyze", str(load), "-o", str(folder / "load"), "--only", "messages"],
+        "analyze, all tables": [*tables, "1"],
+        "analyze, all tables, -j 2": [*tables, "2"],
+        "analyze, messages": ["analyze", str(load), "-o", str(folder / "load"), "--only", "messages", "-j", "1"],
     }
 
 
@@ -99,6 +105,15 @@ def cost(arguments: list[str], where: Path) -> Cost:
     if status:
         sys.exit(f"{' '.join(arguments)}: exit code {os.waitstatus_to_exitcode(status)}")
     return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - started, usage.ru_maxrss / 1024)
+
+
+def command_cost(arguments: list[str], without_jobs: Path, where: Path) -> Cost:
+    """Run a command; without ``-j N`` if the revision in this folder is ``without_jobs``."""
+    kept = arguments
+    if where == without_jobs and "-j" in arguments:
+        place = arguments.index("-j")
+        kept = [*arguments[:place], *arguments[place + 2 :]]
+    return cost(kept, where)
 
 
 def broker_cost(messages: int, where: Path) -> Cost:
@@ -135,7 +150,8 @@ def main() -> None:
         )
         print(f"{'':36} {'CPU s':>8} {'wall s':>8} {'peak MB':>8} {'CPU':>8} {'wall':>8} {'memory':>8}")
         rows: dict[str, Callable[[Path], Cost]] = {
-            name: partial(cost, arguments) for name, arguments in commands(capture, load, folder).items()
+            name: partial(command_cost, arguments, theirs)
+            for name, arguments in commands(capture, load, folder).items()
         }
         rows |= {
             "broker: start": partial(broker_cost, 0),
