@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from pcli.cli import __version__
 from pcli.cli.common.help_pages import PlainCommand
@@ -32,11 +32,15 @@ class _Edge(TyperGroup):
     """The group of all commands. It reports errors as one line and an exit code."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Print the commands below the titles of their panels. Rich would take three times as long."""
+        """Print the commands below the titles of their panels. Rich would take three times as long.
+
+        The commands need not be added: the texts are those of their modules.
+        """
         panels: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            command: Any = self.get_command(ctx, name)
-            panels.setdefault(command.rich_help_panel, []).append((name, command.get_short_help_str(100)))
+        for path, title in _MODULES.items():
+            module, name = import_module(f"pcli.cli.{path}"), _name(path)
+            text = module.app.info.help if hasattr(module, "app") else getattr(module, path.rpartition(".")[2]).__doc__
+            panels.setdefault(title, []).append((name, TyperCommand(name, help=text).get_short_help_str(100)))
         for title, rows in panels.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -165,4 +169,4 @@ def run() -> None:
         # Names on the wire may contain any character. The command must not fail if the terminal cannot show one.
         sys.stdout.reconfigure(errors="backslashreplace")
     first = sys.argv[1] if len(sys.argv) > 1 else ""
-    application(first if first in {"--version", *map(_name, _MODULES)} else "")(prog_name="pcli")
+    application(first if first in {"--version", "--help", "-h", *map(_name, _MODULES)} else "")(prog_name="pcli")
