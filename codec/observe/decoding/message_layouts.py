@@ -27,13 +27,15 @@ from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values
 
 __all__ = ["MessageLayout", "layout_of"]
 
-MAX_SIZE: Final = 1024
+MAX_SIZE: Final = 512
 """Size of the largest message with a layout."""
 
 MAX_LAYOUTS: Final = 8
 """Maximum number of layouts of one plan and size."""
 
-_MAX_SIZES: Final = 512
+MAX_KEPT: Final = 256
+"""Maximum number of layouts of one plan. They occupy at most 4 MB, usually 50 kB."""
+
 _MAX_CREDIT: Final = 4096
 _PRICE: Final = 20
 _TRIED: Final = 63
@@ -70,10 +72,12 @@ class MessageLayout:
 class _Layouts:
     """The known layouts of a plan."""
 
-    __slots__ = ("credit", "missed", "of_size")
+    __slots__ = ("credit", "kept", "missed", "of_size")
 
     def __init__(self) -> None:
         self.of_size: dict[int, list[MessageLayout]] = {}
+        self.kept = 0
+        """Number of layouts derived since the last removal of all."""
         self.credit = _MAX_CREDIT
         self.missed = 0
 
@@ -109,8 +113,10 @@ def _derive(layouts: _Layouts, plan: Plan, data: bytes, bits: int) -> MessageLay
     number = int.from_bytes(mask)
     complete = bool(fields) and _is_complete(plan.message, data)
     layout = MessageLayout(number, bits & number, complete, fields, frozenset(field[1] for field in fields))
-    if len(layouts.of_size) >= _MAX_SIZES:
+    if layouts.kept >= MAX_KEPT:
         layouts.of_size.clear()
+        layouts.kept = 0
+    layouts.kept += 1
     known = layouts.of_size.setdefault(len(data), [])
     known.insert(0, layout)
     del known[MAX_LAYOUTS:]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pcli.codec.observe.decoding.decode_plans import Plan, command_plan, part_plan
 from pcli.codec.observe.decoding.message_decoder import walk
-from pcli.codec.observe.decoding.message_layouts import MAX_LAYOUTS, layout_of
+from pcli.codec.observe.decoding.message_layouts import MAX_KEPT, MAX_LAYOUTS, layout_of
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
@@ -93,14 +93,26 @@ def test_a_message_without_a_required_field_is_not_complete():
     assert not layout_of(part_plan("metadata"), data, 0, len(data)).complete
 
 
-def test_the_number_of_layouts_is_bounded():
-    whole = part_plan("metadata")
-    plan = Plan(whole.message, "pulsar.metadata.")
-    plan.slots = whole.slots
-    for count in range(2000):
-        # a string with other characters than ASCII is a part of the layout
-        metadata = pb.MessageMetadata(producer_name="".join("éè"[count >> bit & 1] for bit in range(11)))
-        data = metadata.SerializePartialToString()
+def own_plan():
+    """Return a plan of the metadata without known layouts."""
+    plan = Plan(pb.MessageMetadata.DESCRIPTOR, "pulsar.metadata.")
+    plan.slots = part_plan("metadata").slots
+    return plan
+
+
+def layouts_of(plan, names):
+    for name in names:
+        data = pb.MessageMetadata(producer_name=name).SerializePartialToString()
         layout_of(plan, data, 0, len(data))
-    assert [len(layouts) for layouts in plan.layouts.of_size.values()] == [MAX_LAYOUTS]
+    return [len(layouts) for layouts in plan.layouts.of_size.values()]
+
+
+def test_the_number_of_layouts_is_bounded():
+    plan = own_plan()
+    # a string with other characters than ASCII is a part of the layout
+    names = ("".join("éè"[count >> bit & 1] for bit in range(11)) for count in range(2000))
+    assert layouts_of(plan, names) == [MAX_LAYOUTS]
     assert plan.layouts.credit < 64
+    for _ in range(100):
+        kept = layouts_of(plan, ("x" * size for size in range(400)))
+        assert sum(kept) <= MAX_KEPT
