@@ -181,7 +181,7 @@ class Observer:
 
     def _see_ack(self, facts: Facts, connection: Connection, tag: int) -> None:
         self._see_consumer(facts, connection, tag)
-        number = facts.command.get("pulsar.ack.request_id") if self._pairing else None
+        number = facts.command_value("pulsar.ack.request_id") if self._pairing else None
         if number is not None:
             frame = facts.frame
             request = Request(frame.number, frame.time_ns, frame.type, connection.stream, number)

@@ -351,6 +351,11 @@ class Facts:
                 parts.broken |= not ok
         return values
 
+    def command_value(self, key: str) -> Any:
+        """Return a value of the command, or None. Other fields are not decoded if the layout lacks the field."""
+        layout = self.command_layout
+        return None if layout is not None and key not in layout.keys else self.command.get(key)
+
     @property
     def error(self) -> tuple[str, str]:
         """Name and message of the ServerError in a response; both are empty if there is none."""

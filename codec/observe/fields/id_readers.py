@@ -67,7 +67,7 @@ def _own(meaning: str, number: int) -> Getter | None:
     key, read_body = f"pulsar.{row.field}.{path}", id_readers(number)[meaning]
 
     def scalar(facts: Facts) -> Any:
-        return facts.command.get(key)
+        return facts.command_value(key)
 
     def other(facts: Facts) -> Any:
         return read_body(facts.frame.body)
