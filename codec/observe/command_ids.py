@@ -21,7 +21,7 @@ from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["KEY_FIELDS", "Reader", "id_of", "id_readers", "number_reader"]
+__all__ = ["KEY_FIELDS", "Reader", "id_of", "id_readers"]
 
 Reader = Callable[[Any], Any]
 """A function from a body to the value, or None."""
@@ -60,10 +60,10 @@ def _reader(body: Descriptor, path: str) -> Reader:
         if field.is_repeated:
             return lambda message: [as_text(one) for one in getattr(message, first)] or None
         return lambda message: as_text(getattr(message, first)) if message.HasField(first) else None
-    return number_reader(field)
+    return _number_reader(field)
 
 
-def number_reader(field: FieldDescriptor) -> Reader:
+def _number_reader(field: FieldDescriptor) -> Reader:
     """Return the reader of an integer field in the message that contains the field."""
     name = field.name
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
-from pcli.codec.observe.command_ids import number_reader
 from pcli.codec.observe.decoding.decode_plans import (
     LIST,
     MESSAGE,
@@ -49,6 +48,10 @@ _PART_VALUES: Final[dict[str, _ValuesOf]] = {
     "entry": lambda facts: facts.entry,
     "batch": lambda facts: {"pulsar.batch": facts.batch} if facts.batch else {},
 }
+
+
+def _of_command(facts: Facts) -> Values:
+    return facts.command
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def _unknown_secret(above: str, last: str) -> bool:
 def _unknown_place(above: str, last: str) -> _Place | None:
     name = f"{above}.{last}"
     if above == "pulsar":
-        return _Place(LIST, (name,), lambda facts: facts.command, _EVERY)
+        return _Place(LIST, (name,), _of_command, _EVERY)
     word = above.split(".")[1]
     if above in ("pulsar.metadata", "pulsar.entry"):
         return _Place(LIST, (name,), _PART_VALUES[word], PAYLOAD_TYPES)
@@ -131,7 +134,7 @@ def _places(word: str) -> dict[str, _Place]:
         return dict(_below(list(field_slots(part_plan(word))), "", top))
     for row in COMMANDS.values():
         if row.field == word:
-            top = _Place(MESSAGES, (), lambda facts: facts.command, frozenset({row.number}))
+            top = _Place(MESSAGES, (), _of_command, frozenset({row.number}))
             return dict(_below(list(field_slots(command_plan(row.number))), "", top))
     return {}
 
@@ -157,7 +160,7 @@ def _field(name: str, place: _Place) -> Field:
         f"list of {kind}" if repeated else kind,
         f"{path_of(field)} = {field.number}",
         _help(kind, field.enum_type, field),
-        _reader(place, _number_getter(name, place, field)),
+        _reader(place),
         words=enum_words(field.enum_type) if field.enum_type is not None else (),
         secret=is_secret(field),
     )
@@ -198,32 +201,17 @@ def _batch_fields() -> dict[str, Field]:
     }
 
 
-def _reader(place: _Place, number: Getter | None = None) -> Callable[[int], Getter | None]:
-    getter, numbers = number or _getter(place), place.numbers
+def _reader(place: _Place) -> Callable[[int], Getter | None]:
+    getter, numbers = _getter(place), place.numbers
     return lambda number: getter if number in numbers else None
-
-
-def _number_getter(name: str, place: _Place, field: FieldDescriptor) -> Getter | None:
-    """Return a getter that reads a number of a command without decoding its other fields; None for other fields."""
-    _, word, *path = name.split(".")
-    alone = len(place.keys) == 1 and place.how not in (LIST, MESSAGE, MESSAGES)
-    if word in PARTS or word == "batch" or not alone or kind_of(field) != "number" or field.type == field.TYPE_DOUBLE:
-        return None
-    above, read = path[:-1], number_reader(field)
-
-    def get(facts: Facts) -> Any:
-        message = facts.frame.body
-        for one in above:
-            message = getattr(message, one)
-        return read(message)
-
-    return get
 
 
 def _getter(place: _Place) -> Getter:
     values, keys = place.values, place.keys
     last = keys[-1]
     take = _node(last) if place.how == MESSAGE else _leaf(last)
+    if len(keys) == 1 and values is _of_command and place.how != MESSAGE:
+        return lambda facts: facts.command_value(last)
     if len(keys) == 1:
         return lambda facts: take(values(facts))
 
