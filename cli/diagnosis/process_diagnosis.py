@@ -43,8 +43,8 @@ def diagnosed_in_processes(
     alone = alone or ("" if all(Path(path).is_file() for path in paths) else "stdin and pipes are read")
     if alone and jobs is not None and jobs > 1:
         say(f"-j {jobs}: {alone} in one process")
-    small = worker_server.local_size(paths) < worker_server.SMALL_BYTES
-    if alone or small or (jobs or cpus()) == 1 or not _has_tables():
+    size, count = worker_server.local_size(paths), jobs or cpus()
+    if alone or size < worker_server.SMALL_BYTES or count == 1 or not _has_tables():
         yield None
         return
     worker_server.start_server()
@@ -53,8 +53,7 @@ def diagnosed_in_processes(
     from pcli.spark.processes import Processes
     from pcli.spark.request import SPLIT_BYTES, Request
 
-    count = jobs or cpus()
-    split_bytes = min(SPLIT_BYTES, max(_LEAST_SPLIT, worker_server.local_size(paths) // (_SPLITS * count)))
+    split_bytes = min(SPLIT_BYTES, max(_LEAST_SPLIT, size // (_SPLITS * count)))
     decode_as = dict(reading.read_options().decode_as)
     request = Request(paths, "", only=("findings",), decode_as=decode_as, split_bytes=split_bytes)
     with (

@@ -270,7 +270,8 @@ _GROUPS: Final = tuple(
     frozenset(BY_NAME[name].number for name in names)
     for names in (("SEND", "SEND_RECEIPT", "SEND_ERROR"), ("ACK", "ACK_RESPONSE"), ("MESSAGE",), ("FLOW",))
 )
-"""The frequent commands, each with its responses. The facts of other frames do not depend on them."""
+"""The frequent commands, each with its responses. The facts of other frames do not depend on them; skipped frames only
+count towards no limit of the Observer."""
 
 
 def unneeded_types(may_match: Callable[[int], bool]) -> frozenset[int]:

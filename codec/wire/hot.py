@@ -203,13 +203,13 @@ def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | 
             position += 2
             if value > 127:
                 value, position = pull_long(data, position, value)
-            if tag == 8:
+            if tag == 8 and producer < 0:
                 producer = value
-            elif tag == 16:
+            elif tag == 16 and sequence < 0:
                 sequence = value
-            elif tag == 24:
+            elif tag == 24 and count < 0:
                 count = value
-            elif tag == 48:
+            elif tag == 48 and highest < 0:
                 highest = value
             else:
                 return None

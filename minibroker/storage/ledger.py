@@ -260,7 +260,7 @@ class ManagedLedger:
         return entries
 
     def _cache_entry(self, entry: Entry) -> None:
-        """Cache an entry. For speed, ``append`` contains a copy of this code."""
+        """Cache an entry. For speed, ``append`` and ``append_run`` contain copies of this code."""
         cache = self._cache
         if not self.young_entries:
             cache.add_ledger(self)

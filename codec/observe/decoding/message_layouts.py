@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from pcli.codec.observe.decoding.decode_plans import MESSAGE, MESSAGES, ONE, PACKED, SKIP, Plan, Slot
@@ -108,10 +109,10 @@ def _derive(layouts: _Layouts, plan: Plan, data: bytes, bits: int) -> MessageLay
     try:
         if not _read(data, 0, len(data), plan, mask, fields):
             return None
-    except IndexError:
+        complete = bool(fields) and _is_complete(plan.message, data)
+    except (IndexError, DecodeError):  # protobuf accepts fewer bytes of a tag or a length than of a number
         return None
     number = int.from_bytes(mask)
-    complete = bool(fields) and _is_complete(plan.message, data)
     layout = MessageLayout(number, bits & number, complete, fields, frozenset(field[1] for field in fields))
     if layouts.kept >= MAX_KEPT:
         layouts.of_size.clear()

@@ -13,6 +13,7 @@ from pcli.codec.observe import Observer, flatten, observer_state, problems_of
 from pcli.codec.observe.fields import general_fields
 from pcli.codec.observe.output.frame_summary import describe
 from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Frame
 
 MAX_FRAMES = 200
@@ -82,3 +83,11 @@ def test_the_summary_of_a_receipt_with_half_an_id(conversation):
     receipt = b"\x08\x07\x3a\x08\x08\x01\x10\x02\x1a\x02\x08\x05"
     data = (len(receipt) + 4).to_bytes(4, "big") + len(receipt).to_bytes(4, "big") + receipt
     assert describe(conversation.broker(data)).endswith("seq 2  ?")
+
+
+def test_an_id_nested_in_a_nested_id_is_no_problem(conversation):
+    """The decoder keeps the third level as bytes, but its field is known."""
+    inner = pb.MessageIdData(ledgerId=1, entryId=1)
+    for _ in range(2):
+        inner = pb.MessageIdData(ledgerId=1, entryId=1, first_chunk_message_id=inner)
+    assert problems_of(conversation.client(pb.CommandAck(consumer_id=1, ack_type=0, message_id=[inner]))) == []

@@ -241,3 +241,10 @@ def test_the_first_ids_only(first, second):
     assert hot.pull_first_id(flow, 0x52) == -1
     for size in range(8, len(frame)):
         assert hot.pull_ids(frame[:size], 0x32)[0] in (first, -1)
+
+
+def test_a_repeated_id_of_a_send_is_unusual():
+    """The last one counts: a reader that knows the position of the first must not be used."""
+    command = b"\x08\x06\x32\x06\x08\x01\x10\x02\x10\x03"
+    assert pb.BaseCommand.FromString(command).send.sequence_id == 3
+    assert hot.pull_send(command, 0, len(command)) is None

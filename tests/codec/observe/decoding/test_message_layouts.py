@@ -61,6 +61,10 @@ def test_values_by_layout_equal_the_decoders_for_commands_and_their_mutations(da
         mutated = bytearray(packed)
         mutated[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
         compare(command_plan(number), bytes(mutated))
+        # a number in more bytes than necessary
+        at, more = data.draw(st.integers(0, len(packed) - 1)), data.draw(st.integers(0, 9))
+        longer = bytes((packed[at] | 0x80, *[0x80] * more, 0))
+        compare(command_plan(number), packed[:at] + longer + packed[at + 1 :])
 
 
 METADATA = pb.MessageMetadata(producer_name="standalone-0-1", sequence_id=7, publish_time=1_795_000_000_000)
@@ -85,6 +89,15 @@ def test_messages_that_differ_in_numbers_and_ascii_text_share_a_layout():
                          ids=["unknown field", "unknown enum value", "not UTF-8", "cut", "packed"])  # fmt: skip
 def test_an_unusual_message_has_no_layout(extra):
     data = METADATA.SerializeToString() + extra
+    assert layout_of(part_plan("metadata"), data, 0, len(data)) is None
+
+
+@pytest.mark.parametrize("start", [b"\x8a\x80\x80\x80\x80\x00", b"\x0a\x8e\x80\x80\x80\x80\x00"], ids=["tag", "length"])
+def test_a_message_that_only_protobuf_rejects_has_no_layout(start):
+    """A tag or a length in six bytes: the decoder reads it, protobuf does not."""
+    data = start + METADATA.SerializeToString()[1 if len(start) == 6 else 2 :]
+    found = {}
+    assert walk(data, 0, len(data), part_plan("metadata"), found)
     assert layout_of(part_plan("metadata"), data, 0, len(data)) is None
 
 
