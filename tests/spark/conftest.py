@@ -22,6 +22,12 @@ def spark() -> Iterator[SparkSession]:
         yield running
 
 
+@pytest.fixture
+def importable_tests(monkeypatch):
+    """Worker processes, which have the search path of this process, can import the functions of tests."""
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent.parent)
+
+
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory) -> Path:
     """A Python that has pcli's requirements but not pcli, as on the workers of a cluster."""

@@ -16,6 +16,8 @@ from pcli.spark.jobs.connect_session import open_connect
 from pcli.spark.jobs.spark_engine import SparkEngine
 from pcli.spark.processes import Processes
 
+pytestmark = pytest.mark.usefixtures("importable_tests")
+
 
 def doubled(item):
     return item * 2

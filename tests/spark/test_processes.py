@@ -19,6 +19,8 @@ from pcli.spark.processes import Processes
 from pcli.spark.request import Request
 from pcli.spark.tables.stored_tables import StoredTables
 
+pytestmark = pytest.mark.usefixtures("importable_tests")
+
 
 @pytest.fixture
 def interruptible():
