@@ -129,7 +129,7 @@ def test_ctrl_c_ends_the_workers(engine, tmp_path):
 
     def interrupt():
         reached.wait()
-        while not all(Path(f"{path}.pid").exists() for path in paths):
+        while not all(one.exists() and one.read_text() for one in (Path(f"{path}.pid") for path in paths)):
             pass
         os.kill(os.getpid(), signal.SIGINT)
 
