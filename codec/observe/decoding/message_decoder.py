@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pcli.codec.observe.decoding.decode_plans import LIST, MESSAGE, MESSAGES, ONE, PACKED, Plan, Slot
 from pcli.codec.observe.decoding.value_kinds import Values
 
-__all__ = ["pull_field", "walk"]
+__all__ = ["pull_field", "pull_varint", "walk"]
 
 _DEPTH = 100  # protobuf's nesting limit; only groups can nest without limit here
 _ALL_ONES = 0xFFFFFFFFFFFFFFFF
@@ -37,14 +37,14 @@ def pull_field(data: bytes, start: int, end: int) -> tuple[int, int | bytes, int
     A varint is a number; all other values are bytes. Return None if the bytes before ``end`` are not a field.
     """
     try:
-        tag, position = _varint(data, start)
+        tag, position = pull_varint(data, start)
         if tag < 8:
             return None
         stop = _skip(data, position, end, tag, 0)
         if tag & 7 == 0:
-            return tag, _varint(data, position)[0], position, stop
+            return tag, pull_varint(data, position)[0], position, stop
         if tag & 7 == 2:
-            position = _varint(data, position)[1]
+            position = pull_varint(data, position)[1]
         return tag, data[position:stop], position, stop
     except IndexError:
         return None
@@ -157,11 +157,11 @@ def _skip(data: bytes, position: int, end: int, tag: int, depth: int) -> int:
     """Return the end of a value with this tag."""
     wire = tag & 7
     if wire == 0:
-        _, position = _varint(data, position)
+        _, position = pull_varint(data, position)
     elif wire == 1:
         position += 8
     elif wire == 2:
-        size, position = _varint(data, position)
+        size, position = pull_varint(data, position)
         position += size
     elif wire == 3 and depth < _DEPTH:
         return _skip_group(data, position, end, tag, depth)
@@ -176,7 +176,7 @@ def _skip(data: bytes, position: int, end: int, tag: int, depth: int) -> int:
 
 def _skip_group(data: bytes, position: int, end: int, tag: int, depth: int) -> int:
     while position < end:
-        inner, position = _varint(data, position)
+        inner, position = pull_varint(data, position)
         if inner == tag + 1:
             return position
         if inner < 8:
@@ -192,7 +192,8 @@ def _put_unknown(plan: Plan, out: Values, tag: int, value: int | bytes) -> None:
     out.setdefault(f"{plan.unknown}{tag >> 3}", []).append(-1 if value == _ALL_ONES else value)
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def pull_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the value (reduced to 64 bits) and end of a varint. Raise IndexError if it is truncated or too long."""
     byte = data[position]
     return (byte, position + 1) if byte < 128 else _long(data, position + 1, byte)
 

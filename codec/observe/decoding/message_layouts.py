@@ -16,7 +16,6 @@ Rules of this file
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -24,6 +23,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from pcli.codec.observe.decoding.decode_plans import MESSAGE, MESSAGES, ONE, PACKED, SKIP, Plan, Slot
+from pcli.codec.observe.decoding.message_decoder import pull_varint
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values, kind_of
 
 __all__ = ["MessageLayout", "layout_of"]
@@ -124,36 +124,29 @@ def _derive(layouts: _Layouts, plan: Plan, data: bytes, bits: int) -> MessageLay
     return layout
 
 
-@cache
-def _class_of(kind: Descriptor) -> Any:
-    return GetMessageClass(kind)
-
-
 def _is_complete(kind: Descriptor, data: bytes) -> bool:
-    message = _class_of(kind)()
-    message.ParseFromString(data)
-    return bool(message.IsInitialized())
+    return bool(GetMessageClass(kind).FromString(data).IsInitialized())
 
 
 def _read(data: bytes, position: int, end: int, plan: Plan, mask: bytearray, fields: list[_Field]) -> bool:
     """Read the fields of data[position:end]; return False if it has no layout."""
     while position < end:
-        tag, start = _varint(data, position, end)
+        tag, start = pull_varint(data, position)
         slot = plan.slots.get(tag)
         if slot is None or slot[0] == PACKED:
             return False
         if tag & 7 == 0:
-            value, position = _varint(data, start, end)
+            value, position = pull_varint(data, start)
             known = slot[0] == SKIP or _read_number(slot, value, start, position, mask, fields)
         elif tag & 7 == 2:
-            size, start = _varint(data, start, end)
+            size, start = pull_varint(data, start)
             position = start + size
             known = position <= end and _read_bytes(slot, data, start, position, mask, fields)
         else:
             known = False
         if not known:
             return False
-    return True
+    return position == end
 
 
 def _read_number(slot: Slot, value: int, start: int, end: int, mask: bytearray, fields: list[_Field]) -> bool:
@@ -191,7 +184,7 @@ def _put(fields: list[_Field], data: bytes, base: int, out: Values) -> None:
     for how, key, offset, size, to in fields:
         start = base + offset
         if size > 0:
-            value = data[start] if size == 1 else _number(data, start, size)
+            value = data[start] if size == 1 else pull_varint(data, start)[0]
             if to is not None:
                 value = to(value)
         elif size < 0:
@@ -207,26 +200,3 @@ def _put(fields: list[_Field], data: bytes, base: int, out: Values) -> None:
             out.setdefault(key, {})
         else:
             out.setdefault(key, []).append(value)
-
-
-def _number(data: bytes, start: int, size: int) -> int:
-    value = shift = 0
-    for byte in data[start : start + size]:
-        value |= (byte & 127) << shift
-        shift += 7
-    return value & 0xFFFFFFFFFFFFFFFF
-
-
-def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            if position > end:
-                raise IndexError
-            return value & 0xFFFFFFFFFFFFFFFF, position
-        shift += 7
-        if shift > 63:
-            raise IndexError

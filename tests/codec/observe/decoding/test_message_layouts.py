@@ -11,8 +11,7 @@ from pcli.codec.observe.decoding.message_decoder import walk
 from pcli.codec.observe.decoding.message_layouts import MAX_KEPT, MAX_LAYOUTS, layout_of
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import COMMANDS
-from tests.codec.observe.decoding.test_message_decoder import filled, same
+from tests.codec.observe.decoding.test_message_decoder import commands, same
 
 
 def values_by_layout(plan, data):
@@ -44,27 +43,23 @@ def compare(plan, data):
     return by_layout
 
 
-@given(st.data())
+@given(commands(), st.data())
 @settings(max_examples=300)
-def test_values_by_layout_equal_the_decoders_for_commands_and_their_mutations(data):
-    number = data.draw(st.sampled_from(sorted(COMMANDS)))
-    command = pb.BaseCommand(type=number)
-    body = getattr(command, COMMANDS[number].field)
-    body.SetInParent()
-    data.draw(filled(body, (pb.BaseCommand.DESCRIPTOR,)))
+def test_values_by_layout_equal_the_decoders_for_commands_and_their_mutations(command, data):
     packed = command.SerializePartialToString()
-    compare(command_plan(number), packed)
-    layout = layout_of(command_plan(number), packed, 0, len(packed))
+    plan = command_plan(command.type)
+    compare(plan, packed)
+    layout = layout_of(plan, packed, 0, len(packed))
     if layout is not None:
         assert layout.complete is command.IsInitialized()
     for _ in range(8):
         mutated = bytearray(packed)
         mutated[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
-        compare(command_plan(number), bytes(mutated))
+        compare(plan, bytes(mutated))
         # a number in more bytes than necessary
         at, more = data.draw(st.integers(0, len(packed) - 1)), data.draw(st.integers(0, 9))
         longer = bytes((packed[at] | 0x80, *[0x80] * more, 0))
-        compare(command_plan(number), packed[:at] + longer + packed[at + 1 :])
+        compare(plan, packed[:at] + longer + packed[at + 1 :])
 
 
 METADATA = pb.MessageMetadata(producer_name="standalone-0-1", sequence_id=7, publish_time=1_795_000_000_000)
