@@ -115,7 +115,10 @@ A module with a group of commands has an ``app`` instead."""
 
 
 def application(only: str = "") -> typer.Typer:
-    """Return the application with all commands, or with one of them, whose module alone is then imported."""
+    """Return the application with all commands, or with one of them, whose module alone is then imported.
+
+    With one of its own options, ``--version`` or ``--help``, it needs no command.
+    """
     app = typer.Typer(
         name="pcli",
         cls=_Edge,
