@@ -108,10 +108,11 @@ lock:
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) pyproject.toml --extra crypto -o requirements/broker.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
-	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra tui --extra connect --extra hdfs --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra otel --extra prometheus --extra tui --extra connect --extra hdfs --group dev -o requirements/dev.txt
 	$(COMPILE) --group proto -o requirements/proto.txt
 	$(COMPILE) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
+	$(COMPILE) --group executable -o requirements/executable.txt
 	$(COMPILE) --group site -o requirements/site.txt
 
 bench: $(READY)
