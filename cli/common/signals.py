@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import select
 import signal
+import socket
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
@@ -23,22 +23,22 @@ _FLUSH: Final = 10.0
 class StopEvent:
     """An event that Ctrl-C and SIGTERM set, and that any thread can set and wait for.
 
-    A signal writes to a pipe, which is open until the process ends. A lock instead of the pipe would not be safe: the
-    main thread can own the lock when the handler runs, and a signal that the kernel delivers to another thread does not
-    interrupt a wait for a lock.
+    A signal writes to a pair of sockets, which are open until the process ends; Windows can wait for sockets, but not
+    for pipes. A lock would not be safe: the main thread can own the lock when the handler runs, and a signal that the
+    kernel delivers to another thread does not interrupt a wait for a lock.
     """
 
     def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
-        os.set_blocking(self._writer, False)
-        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._reader, self._writer = socket.socketpair()
+        self._writer.settimeout(0)
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
 
     def set(self) -> None:
         """Set the event."""
         with contextlib.suppress(BlockingIOError):
-            os.write(self._writer, b"\0")
+            self._writer.send(b"\0")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the event is set, or for this time. Return whether it is set."""

@@ -131,8 +131,31 @@ class BrokerOptions:
         bool, option("--browse", "Browse the traffic in full screen, as pcli browse; q stops the broker.")
     ] = False
     ready_file: Annotated[
-        str, option("--ready-file FILE", "Write the URLs to this file as JSON when the broker accepts connections.")
+        str,
+        option(
+            "--ready-file FILE",
+            "Write the URLs to this file as JSON when the broker accepts connections.",
+            rich_help_panel="Tests of programs",
+        ),
     ] = ""
+    ready_json: Annotated[
+        bool,
+        option(
+            "--ready-json",
+            "Print one line of JSON when the broker accepts connections, with its URLs, ports, process id and version, "
+            "and nothing else.",
+            rich_help_panel="Tests of programs",
+        ),
+    ] = False
+    exit_with_parent: Annotated[
+        bool,
+        option(
+            "--exit-with-parent",
+            "Stop when the process ends that started the broker, or when it closes the pipe to stdin. On Windows only "
+            "the latter is possible.",
+            rich_help_panel="Tests of programs",
+        ),
+    ] = False
     output: Annotated[
         TextOrJson,
         option("-T --format", "json and ndjson: an object with the URLs, then an object for each line of --log."),
@@ -144,7 +167,7 @@ class BrokerOptions:
     @property
     def prints_json(self) -> bool:
         """Whether the output is JSON."""
-        return self.output != "text"
+        return self.output != "text" or self.ready_json
 
 
 def broker(options: BrokerOptions) -> None:
@@ -163,6 +186,8 @@ def broker(options: BrokerOptions) -> None:
     pcli broker --tls-cert broker.pem --tls-key broker.key
 
     pcli broker --fault "drop after=2 times=1 on pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'"
+
+    pcli broker --port 0 --http-port 0 --ready-json --exit-with-parent
 
     pcli broker --fault "delay ms=200 on pulsar.type == 'SEND_RECEIPT'"
 

@@ -8,12 +8,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from pcli.cli import __version__
 from pcli.cli.common.output import complete_file, json_text, say
 from pcli.cli.common.signals import StopEvent
 from pcli.cli.servers.live_addons import LiveAddons
+from pcli.cli.servers.parent_watch import stop_with_parent
 from pcli.cli.servers.server_output import open_log, print_urls
 from pcli.codec.errors import LocalError
+from pcli.minibroker.versions import version_of
 
 if TYPE_CHECKING:
     from pcli.cli.servers.broker import BrokerOptions
@@ -35,6 +39,10 @@ class BrokerRun:
         given = self.options
         if given.no_sync and not given.data:
             raise LocalError("--no-sync requires --data DIR")
+        if given.browse and (given.ready_json or given.exit_with_parent):
+            raise LocalError("--browse is for a terminal: it cannot be used with --ready-json or --exit-with-parent")
+        if given.ready_json and (given.filter or given.log not in (None, "quiet")):
+            raise LocalError("--ready-json prints one line: it cannot be used with --log or -Y")
         with LiveAddons(given.scripts or []) as addons:
             if given.browse:
                 self._browse(addons)
@@ -45,9 +53,10 @@ class BrokerRun:
         """Run the broker until a signal arrives."""
         given = self.options
         stop = StopEvent()
-        kind = given.log or (
-            "frames" if given.filter else "events" if sys.stdout.isatty() and not given.prints_json else "quiet"
-        )
+        if given.exit_with_parent:
+            stop_with_parent(stop)
+        quiet = given.prints_json or not sys.stdout.isatty()
+        kind = given.log or ("frames" if given.filter else "quiet" if quiet else "events")
         log = open_log(kind, given.filter, stop, json=given.prints_json)
         gc.disable()
         broker = self._broker(given.capture, log, addons)
@@ -130,7 +139,6 @@ class BrokerRun:
 
     def _settings(self) -> Settings:
         from pcli.minibroker.settings import Settings
-        from pcli.minibroker.versions import version_of
 
         given = self.options
         version = version_of(given.pulsar)
@@ -158,12 +166,7 @@ class BrokerRun:
     def _announce(self, broker: MiniBroker) -> None:
         """Print the URLs, and write them to the ready file."""
         given = self.options
-        urls: dict[str, Any] = {"service_url": broker.service_url, "http_url": broker.http_url}
-        if broker.service_url_tls:
-            urls |= {"service_url_tls": broker.service_url_tls}
-        if broker.http_url_tls:
-            urls |= {"http_url_tls": broker.http_url_tls}
-        urls["pid"] = os.getpid()
+        urls = _ready(broker, version_of(given.pulsar).name)
         if given.ready_file:
             path = Path(given.ready_file)
             from pcli.replay.sources.lazy_file import reason_of
@@ -175,6 +178,19 @@ class BrokerRun:
             except OSError as fault:
                 raise LocalError(f"--ready-file {given.ready_file}: {reason_of(fault)}") from None
         print_urls("broker", urls, json=given.prints_json)
+
+
+def _ready(broker: MiniBroker, pulsar: str) -> dict[str, Any]:
+    """Return the URLs of a running broker, their ports by the names of the options, its process id and its versions."""
+    named = {
+        "service_url": ("port", broker.service_url),
+        "http_url": ("http_port", broker.http_url),
+        "service_url_tls": ("tls_port", broker.service_url_tls),
+        "http_url_tls": ("tls_http_port", broker.http_url_tls),
+    }
+    urls = {name: url for name, (_, url) in named.items() if url}
+    ports = {port: urlsplit(url).port for port, url in named.values() if url}
+    return {**urls, **ports, "pid": os.getpid(), "version": __version__, "pulsar": pulsar}
 
 
 def list_dispatchers(output: str) -> None:

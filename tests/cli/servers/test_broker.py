@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 
+from pcli.cli import __version__
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
@@ -92,9 +93,34 @@ def test_it_prints_its_urls_serves_and_stops(start, number):
 
 
 def test_as_json(start):
-    code, out, _ = start("--local", "-T", "json").stop()
+    broker = start("--local", "-T", "json", "--log", "events")
+    broker.ask(LOOKUP)
+    code, out, _ = broker.stop()
     assert code == 0
-    assert set(json.loads(out)) == {"service_url", "http_url", "pid"}
+    urls, *events = map(json.loads, out.splitlines())
+    assert urls == broker.ready_file
+    assert events
+
+
+def test_ready_json_is_one_line_with_urls_ports_process_and_versions(start, tmp_path):
+    files = self_signed_certificate.create(tmp_path, "127.0.0.1")
+    tls = ("--tls-cert", files.certificate, "--tls-key", files.key, "--tls-port", 0, "--tls-http-port", 0)
+    broker = start("--ready-json", "--pulsar", "5.0.1", "--data", str(tmp_path / "data"), *map(str, tls))
+    broker.ask(LOOKUP)
+    code, out, err = broker.stop(signal.SIGTERM)
+    assert (code, err) == (0, "")
+    ready = json.loads(out)
+    assert ready == broker.ready_file
+    ports = {name: ready.pop(name) for name in ("port", "http_port", "tls_port", "tls_http_port")}
+    assert ready == {
+        "service_url": f"pulsar://127.0.0.1:{ports['port']}",
+        "http_url": f"http://127.0.0.1:{ports['http_port']}",
+        "service_url_tls": f"pulsar+ssl://127.0.0.1:{ports['tls_port']}",
+        "http_url_tls": f"https://127.0.0.1:{ports['tls_http_port']}",
+        "pid": broker.process.pid,
+        "version": __version__,
+        "pulsar": "5.0.1",
+    }
 
 
 def test_tls_ports_are_printed_and_in_the_ready_file(start, tmp_path):
@@ -115,7 +141,7 @@ def test_the_options_of_tls_ports_win_over_settings(start, tmp_path):
     files = self_signed_certificate.create(tmp_path, "127.0.0.1")
     settings = (f"tlsCertificateFilePath={files.certificate}", f"tlsKeyFilePath={files.key}", "brokerServicePortTls=1")
     broker = start("--tls-port", "0", *(part for setting in settings for part in ("--set", setting)))
-    assert set(broker.ready_file) == {"service_url", "http_url", "service_url_tls", "pid"}
+    assert {name for name in broker.ready_file if "tls" in name} == {"service_url_tls", "tls_port"}
 
 
 def test_clients_are_notified_at_the_end(start):
@@ -228,6 +254,9 @@ def test_a_closed_stdout_ends_it(start):
         (["--capture", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
         (["--ready-file", "/nowhere/ready"], "--ready-file /nowhere/ready: no such file"),
         (["--ready-file", "/"], "--ready-file /: is a directory"),
+        (["--ready-json", "--log", "events"], "--ready-json prints one line: it cannot be used with --log or -Y"),
+        (["--ready-json", "-Y", "pulsar.type"], "--ready-json prints one line: it cannot be used with --log or -Y"),
+        (["--exit-with-parent", "--browse"], "--browse is for a terminal"),
         (["--fault", "dropp on pulsar.type"], "'dropp' is not an action of a fault"),
         (["--fault", "drop"], "on FILTER"),
         (["--topic", "jobs:x"], "must be 1 or more"),
