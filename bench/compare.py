@@ -5,7 +5,7 @@
 REV is installed without dependencies in a temporary folder; both revisions use the packages of this environment. Each
 row runs alternately with REV and with this tree. Printed: the medians of CPU seconds, wall seconds and peak memory of
 this tree, and the median of each pair's ratio to REV; a ratio below 1 means less than REV. The capture is that of
-bench/dissect.py, and for `analyze` also the workload u200 of bench/generate.py.
+bench/dissect.py, which has many short connections; a load is the workload u200 of bench/generate.py.
 
 Rows without `-j` run in one process of this tree. Of the rows with `-j 2`, compare only the wall seconds: the CPU of
 the workers is not counted, and REV runs as it does by default.
@@ -71,6 +71,7 @@ def commands(capture: Path, load: Path, folder: Path) -> dict[str, list[str]]:
         "pcli --version": ["--version"],
         "pcli decode": ["decode", "0000000c00000008080b5a040801100a"],
         "dissect, filter that keeps little": ["dissect", "-r", str(capture), "-Y", FEW],
+        "dissect, that filter, a load": ["dissect", "-r", str(load), "-Y", FEW],
         "dissect, every line": ["dissect", "-r", str(capture), "--system"],
         "dissect -T ndjson": ["dissect", "-r", str(capture), "--system", "-T", "ndjson"],
         "diagnose": ["diagnose", "-r", str(capture), "-j", "1"],
@@ -80,7 +81,16 @@ def commands(capture: Path, load: Path, folder: Path) -> dict[str, list[str]]:
         "trace": ["trace", "-r", str(capture)],
         "analyze, all tables": [*tables, "1"],
         "analyze, all tables, -j 2": [*tables, "2"],
-        "analyze, messages": ["analyze", str(load), "-o", str(folder / "load"), "--only", "messages", "-j", "1"],
+        "analyze, messages, a load": [
+            "analyze",
+            str(load),
+            "-o",
+            str(folder / "load"),
+            "--only",
+            "messages",
+            "-j",
+            "1",
+        ],
     }
 
 

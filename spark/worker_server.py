@@ -17,10 +17,11 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["SMALL_BYTES", "ignored_interrupts", "local_size", "start_server"]
+__all__ = ["SMALL_BYTES", "has_tables", "ignored_interrupts", "local_size", "start_server"]
 
 SMALL_BYTES: int = 32 << 20
 """Size of captures below which one process is faster."""
@@ -56,6 +57,11 @@ def ignored_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def has_tables() -> bool:
+    """Whether the packages that columns need are installed; they are optional."""
+    return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
 def local_size(paths: Iterable[str]) -> int:

@@ -50,6 +50,8 @@ class CaptureReading:
     """Number of the last frame to read; 0 for no limit."""
     silent: bool = False
     """Whether to omit the message that a live capture prints at its start."""
+    carriers: bool = False
+    """Whether the output needs all packets that contain bytes of a frame."""
     rewindable: bool = False
     """Whether the inputs are read more than once. If so, stdin is copied to a temporary file."""
     first_ns: int = 0
@@ -107,6 +109,7 @@ class CaptureReading:
         from pcli.cli.common.progress import watched
         from pcli.codec.capture import CapturedFrame, CaptureTotals, StreamEnd, read_capture
         from pcli.codec.capture.frame_streams import FrameStreams
+        from pcli.codec.capture.frames import SkippedFrames
         from pcli.codec.observe import compile_filter
         from pcli.codec.observe.observer import unneeded_types
         from pcli.codec.observe.tracking.connections.repeated_connections import RepeatDetector
@@ -132,8 +135,20 @@ class CaptureReading:
         unneeded = frozenset[int]()
         if condition is not None and self.contents is None and self.on_frame is None:
             unneeded = unneeded_types(lambda number: condition.constant(number) is not False)
-        files = ((one.name, one.file) for one in inputs)
-        for event in watched(read_capture(files, options), inputs):
+        files = [(one.name, one.file) for one in inputs]
+        events: Iterator[CapturedFrame | Note | StreamEnd | SkippedFrames] = read_capture(files, options)
+        if condition is not None and detector is not None and self._may_use_columns(inputs):
+            from pcli.spark.filtered_frames import FilteredReader, has_long_connections
+
+            if has_long_connections(files, options):
+                events = FilteredReader(condition, unneeded, observer, detector.is_settled).events(files, options)
+            self.inputs()
+        for event in watched(events, inputs):
+            if isinstance(event, SkippedFrames):
+                if not before:
+                    self.first_ns = event.first_ns
+                self._frames, before = event.last, event.last_ns
+                continue
             if not isinstance(event, CapturedFrame):
                 if isinstance(event, StreamEnd):
                     observer.close(event.stream.number)
@@ -147,7 +162,7 @@ class CaptureReading:
                 self.first_ns = before = event.time_ns
             self._frames = event.number
             if event.type in unneeded and (detector is None or not detector.needs(event)):
-                observer.skip(event)
+                observer.skip(event.stream)
             else:
                 facts = see(event)
                 if learn is not None:
@@ -165,6 +180,16 @@ class CaptureReading:
             if event.number == self.count:
                 return
         self._totals = totals
+
+    def _may_use_columns(self, inputs: Sequence[Input]) -> bool:
+        """Whether frames that do not match need not become objects."""
+        from pcli.spark.worker_server import SMALL_BYTES, has_tables
+
+        sizes = [one.size for one in inputs]
+        unneeded = self.contents is None and self.on_frame is None and not (self.count or self.both_passes)
+        if not unneeded or self.carriers or self.rewindable or self.interface or None in sizes:
+            return False
+        return sum(size or 0 for size in sizes) >= SMALL_BYTES and has_tables()
 
     def facts_of(self, numbers: Collection[int]) -> Iterator[Facts]:
         """Yield the facts of these frames after a complete pass over inputs that are rewindable.

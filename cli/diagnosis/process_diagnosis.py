@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +43,7 @@ def diagnosed_in_processes(
     if alone and jobs is not None and jobs > 1:
         say(f"-j {jobs}: {alone} in one process")
     size, count = worker_server.local_size(paths), jobs or cpus()
-    if alone or size < worker_server.SMALL_BYTES or count == 1 or not _has_tables():
+    if alone or size < worker_server.SMALL_BYTES or count == 1 or not worker_server.has_tables():
         yield None
         return
     worker_server.start_server()
@@ -62,8 +61,3 @@ def diagnosed_in_processes(
         diagnosed(request, rules.choice(), engine) as found,
     ):
         yield found
-
-
-def _has_tables() -> bool:
-    """Whether the packages that several processes need are installed; they are optional."""
-    return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))

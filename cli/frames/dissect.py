@@ -88,6 +88,7 @@ def dissect(
     reading = CaptureReading(
         contents=shown or (opened_contents([]) if script else contents_for(*(field or ()))),
         rewindable=bool(write),
+        carriers=verbose or output == "tree",
         files=captures.names,
         interface=interface,
         capture_filter=capture_filter,

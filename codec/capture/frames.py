@@ -127,6 +127,17 @@ class CapturedFrame(Frame):
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedFrames:
+    """Consecutive frames that a reader has read but does not yield."""
+
+    first_ns: int
+    """Time of the first frame."""
+    last_ns: int
+    last: int
+    """Number of the last frame."""
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """An event in the capture other than a frame."""
 

@@ -91,10 +91,30 @@ class Observer:
             facts.answer_number = self._answers.answer_to(frame.number)
         return facts
 
-    def skip(self, frame: ObservedFrame) -> None:
-        """Pass over a frame of one of the `unneeded_types`."""
-        if frame.stream is not self._stream:
-            self._enter(frame.stream)
+    def skip(self, stream: StreamLike) -> None:
+        """Pass over frames of a connection that are not needed: those of `unneeded_types`, for instance."""
+        if stream is not self._stream:
+            self._enter(stream)
+
+    def peek(self, frame: ObservedFrame) -> Facts:
+        """Return the facts about a SEND, its response, a MESSAGE, an ACK or a FLOW, and change no state.
+
+        They lack what depends on other frequent frames: the request, and a producer that only SENDs have shown.
+        """
+        facts = Facts(frame, self._opener)
+        connection = self._connections.get(frame.stream.number)
+        if connection is None:
+            return facts
+        tag = frame.type << 3 | 2
+        if frame.type not in _OF_PRODUCERS:
+            self._see_consumer(facts, connection, tag)
+            return facts
+        producer_id = pull_first_id(frame.data, tag)
+        facts.peer = connection.producers.get(
+            producer_id if producer_id >= 0 else _slow_ids(facts, "producer_id", "producer_id")[0]
+        )
+        facts.system = connection.system is True if facts.peer is None else facts.peer.system
+        return facts
 
     def unanswered(self) -> list[Request]:
         """Return the requests without a response so far, in the order of frames. Evicted requests are absent."""
@@ -265,6 +285,8 @@ _HOT_STEPS: Final[dict[int, _Step]] = {
 }
 """Function and body tag of the commands in rule 4, and of SEND_ERROR, which also answers a SEND."""
 
+
+_OF_PRODUCERS: Final = frozenset(BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "SEND_ERROR"))
 
 _GROUPS: Final = tuple(
     frozenset(BY_NAME[name].number for name in names)

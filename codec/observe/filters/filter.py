@@ -60,6 +60,10 @@ class Filter:
             plan = self._plan(number)
         return plan if isinstance(plan, bool) else None
 
+    def term(self, node: Present | Compare | In) -> Test:
+        """Return a term of `tree`."""
+        return self._compiler.test(node)
+
     def _plan(self, number: int) -> _Plan:
         plan = _fold(self.tree, number, self._compiler)[0]
         if number in COMMANDS or len(self._plans) < len(COMMANDS) + _UNKNOWN_TYPES:

@@ -82,6 +82,10 @@ class Test:
 
     bind: Callable[[int], bool | Callable[[Facts], bool]]
     cost: float
+    fields: tuple[str, ...]
+    """Names of the fields that the term reads."""
+    check: Check | None = None
+    """The test of one value, if the term is about the values of one field and reads no function of it."""
 
     def plan(self, number: int) -> bool | Callable[[Facts], bool]:
         """Return the term for this command type: always true, always false, or a function of the frame."""
@@ -106,7 +110,7 @@ class Compiler:
         match node:
             case Present(of):
                 source = self._source(of)
-                return Test(lambda number: _bind_presence(source, number), _cost(source.field))
+                return Test(lambda number: _bind_presence(source, number), _cost(source.field), (source.field.name,))
             case In(of, items, quantifier):
                 source = self._source(of)
                 check = _one_of([self._item(source, item) for item in items])
@@ -133,6 +137,7 @@ class Compiler:
         return Test(
             lambda number: _bind_pair(source, other, relation, number, every=every),
             max(_cost(source.field), _cost(other.field)),
+            (source.field.name, other.field.name),
         )
 
     def _source(self, operand: Operand) -> _Source:
@@ -298,7 +303,7 @@ def _checked(source: _Source, check: Check, *, every: bool, equal: Any = None) -
             return check(value if source.function is None else source.function(value))
         return _equal(get, equal) if equal is not None and not every else _matching(get, check, every=every)
 
-    return Test(bind, _cost(source.field))
+    return Test(bind, _cost(source.field), (source.field.name,), check if source.function is None else None)
 
 
 def _equal(get: Getter, value: Any) -> Callable[[Facts], bool]:

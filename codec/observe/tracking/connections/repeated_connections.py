@@ -135,6 +135,14 @@ class RepeatDetector:
             self._select(frame)
         return self._leg.is_new or self._leg.after_connect
 
+    def is_settled(self, stream: int) -> bool:
+        """Whether `see` need not process the frequent frames of a connection, which is in use."""
+        leg = self._legs.get(stream)
+        if leg is None or leg.is_new or leg.after_connect:
+            return False
+        self._legs.move_to_end(stream)
+        return True
+
     def see(self, facts: Facts) -> None:
         """Process a frame."""
         frame = facts.frame
