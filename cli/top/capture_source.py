@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.cli.diagnosis.broker_query import BrokerReport
     from pcli.codec.capture import Note, StreamEnd
+    from pcli.codec.observe.metrics.collector import MetricsCollector
     from pcli.codec.observe.rules import Finding
     from pcli.codec.scalable.layout import Layout
 
@@ -50,10 +51,12 @@ class CaptureSource:
         whole: bool,
         packets: PacketIndex | None = None,
         api: AdminApi | None = None,
+        metrics: MetricsCollector | None = None,
     ) -> None:
         """``speed`` is a factor of the original pace, or 0. If ``whole`` is set, the first poll returns the last state.
 
         ``packets`` collects the packet numbers for the text of findings. The findings are compared with ``api``.
+        ``metrics`` receives the frames and the findings.
         """
         from pcli.codec.observe.diagnosis import Diagnosis
 
@@ -66,7 +69,9 @@ class CaptureSource:
         self._report: BrokerReport | None = None
         self._compared = -COMPARE_S
         """Time of the last comparison with the broker, by the monotonic clock."""
-        self._diagnosis = Diagnosis()
+        self._metrics = metrics
+        self._diagnosis = Diagnosis() if metrics is None else metrics.diagnosis
+        self._see = self._diagnosis.see if metrics is None else metrics.see
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._first = threading.Event()
@@ -74,7 +79,8 @@ class CaptureSource:
         self._now_ns = self._began_ns = 0
         self._began = 0.0
         self._over = False
-        self._fault: PcliError | None = None
+        self.fault: PcliError | None = None
+        """The error that ended the input, if there was one."""
         self._asked = False
         """Whether a poll has returned."""
         self._found: dict[tuple[Any, ...], Finding] = {}
@@ -94,22 +100,15 @@ class CaptureSource:
         from pcli.codec.observe.tracking.statistics.broker_statistics import figures
         from pcli.codec.observe.tracking.statistics.scalable_sums import sum_figures
 
-        if self._whole:
-            self._thread.join()
-        self._first.wait(_PATIENCE)
-        if self._fault is not None and not self._asked:
-            raise self._fault
-        self._asked = True
+        self._wait_for_first()
         with self._lock:
-            now_ns = self._clock()
-            found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
+            now_ns = self._evaluate()
             segments = figures(self._diagnosis.subscriptions, now_ns)
             records = self._diagnosis.subscriptions.lifecycles.topics
             topics = sum_figures(segments, lambda name: records[name].record)
             for name, one in self._diagnosis.scalable_topics.topics.items():
                 if name in topics and one.layout is not None:
                     topics[name] |= _layout_figures(one.layout)
-        self._found |= {one.identity: one for one in found}
         findings = sorted(self._found.values(), key=by_weight)
         if self._api is not None and time.monotonic() - self._compared >= COMPARE_S:
             with self._lock:
@@ -119,6 +118,30 @@ class CaptureSource:
         label = self._packets.label if self._packets is not None else str
         lines = [*report_lines(self._report, WIDTH), self._report.failure if self._report is not None else ""]
         return Snapshot(now_ns, topics, findings, self._note(now_ns), list(filter(None, lines)), label, segments)
+
+    def refresh(self) -> None:
+        """Evaluate the rules and update the metrics. Only the first call raises a PcliError, as `poll`."""
+        self._wait_for_first()
+        with self._lock:
+            self._evaluate()
+
+    def _wait_for_first(self) -> None:
+        """Wait for the first frame; raise the error of an input that cannot be read."""
+        if self._whole:
+            self._thread.join()
+        self._first.wait(_PATIENCE)
+        if self.fault is not None and not self._asked:
+            raise self.fault
+        self._asked = True
+
+    def _evaluate(self) -> int:
+        """Collect new findings and update the metrics; return the current time. The caller holds the lock."""
+        now_ns = self._clock()
+        found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
+        self._found |= {one.identity: one for one in found}
+        if self._metrics is not None:
+            self._metrics.update(now_ns, found, up=not self._over and self.fault is None)
+        return now_ns
 
     def close(self) -> Exit:
         """Stop reading and return the exit code."""
@@ -141,7 +164,7 @@ class CaptureSource:
         capture = self._diagnosis.capture
         words = [f"{capture.frames:,} frames", f"{(now_ns - self._began_ns) / 1e9:.1f} s"]
         words += [f"{capture.gaps.count} gaps"] if capture.gaps.count else []
-        words += [str(self._fault)] if self._fault is not None else ["end"] if self._over else []
+        words += [str(self.fault)] if self.fault is not None else ["end"] if self._over else []
         return "  ".join(words)
 
     # -- in the thread
@@ -150,11 +173,11 @@ class CaptureSource:
         try:
             self._take_all()
         except PcliError as fault:
-            self._fault = fault
+            self.fault = fault
         except (OSError, ValueError) as fault:
             # When reading stops, the file may be closed during a read. At other times this is a disk error.
             if not self._stop.is_set():
-                self._fault = LocalError(str(fault))
+                self.fault = LocalError(str(fault))
         self._first.set()
 
     def _take_all(self) -> None:
@@ -165,7 +188,7 @@ class CaptureSource:
             if self._stop.is_set():
                 return
             with self._lock:
-                self._diagnosis.see(facts)
+                self._see(facts)
                 if self._packets is not None:
                     self._packets.add(facts.frame)
                 self._now_ns = max(self._now_ns, now_ns)

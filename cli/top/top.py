@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Protocol
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
 
 import typer
 
 from pcli.cli.common.connection_options import Admin
+from pcli.cli.common.metrics_options import DEFAULT_TOP, Prometheus, TopObjects, metrics_collector
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
 from pcli.cli.common.options import CaptureFilter, Interface, PacketNumbers, Segments, option
 from pcli.cli.common.output import Exit, write_line
@@ -17,9 +22,14 @@ if TYPE_CHECKING:
     from pcli.cli.common.admin_api import AdminApi
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.packet_numbers import PacketIndex
+    from pcli.cli.top.capture_source import CaptureSource
     from pcli.cli.top.rows import Snapshot
+    from pcli.codec.observe.metrics.collector import MetricsCollector
 
 __all__ = ["top"]
+
+_IDLE_SHARE: Final = 9
+"""Minimum time between two updates of the metrics, as a multiple of the time that an update takes."""
 
 
 def top(
@@ -42,12 +52,24 @@ def top(
         bool, option("--once", "Print the state once as text; with -r, the state at the end of the capture.")
     ] = False,
     segments: Segments = False,
+    prometheus: Prometheus = "",
+    top_objects: TopObjects = DEFAULT_TOP,
     packet_numbers: PacketNumbers = False,
     read_as: ReadAs,
     admin: Admin = "",
     credentials: Credentials,
 ) -> None:
-    """Show topics, subscriptions and consumers live: permits, unacked messages, backlog, rates, findings."""
+    """Show topics, subscriptions and consumers live: permits, unacked messages, backlog, rates, findings.
+
+    pcli top -i eth0
+
+    pcli top -r orders.pcapng --speed max
+
+    pcli top -i eth0 --prometheus 9464
+
+    --prometheus also serves these values as metrics. Without a terminal, top then shows no page and serves the metrics
+    until Ctrl-C or SIGTERM. See docs/monitoring.md.
+    """
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.cli.diagnosis.broker_query import admin_api
@@ -64,16 +86,33 @@ def top(
     proof = credentials.security()
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     packets = PacketIndex() if packet_numbers else None
-    source = _choose(
-        reading,
-        broker_source,
-        _parse_speed(speed),
-        once=once,
-        segments=segments,
-        packets=packets,
-        api=admin_api(admin, proof),
-    )
-    raise typer.Exit(_run(source, interval, once=once, segments=segments))
+    if prometheus and broker:
+        raise LocalError("--prometheus requires -r or -i: a broker serves its own metrics at /metrics")
+    if prometheus and once:
+        raise LocalError("--prometheus serves metrics until it is stopped: omit --once")
+    metrics = metrics_collector(top_objects, segments=segments) if prometheus else None
+    with ExitStack() as stack:
+        endpoint = None
+        if metrics is not None:
+            from pcli.cli.common.metrics_endpoint import MetricsEndpoint
+
+            endpoint = stack.enter_context(MetricsEndpoint(prometheus, lambda: metrics.families))
+        source = _choose(
+            reading,
+            broker_source,
+            _parse_speed(speed),
+            once=once,
+            segments=segments,
+            packets=packets,
+            api=admin_api(admin, proof),
+            metrics=metrics,
+        )
+        if endpoint is None:
+            raise typer.Exit(_run(source, interval, once=once, segments=segments))
+        live = cast("CaptureSource", source)
+        if not _has_terminal():
+            raise typer.Exit(_serve(live, interval, endpoint.url))
+        raise typer.Exit(_run(live, interval, once=False, segments=segments, refresh=live.refresh))
 
 
 class _Source(Protocol):
@@ -112,6 +151,7 @@ def _choose(
     segments: bool,
     packets: PacketIndex | None,
     api: AdminApi | None,
+    metrics: MetricsCollector | None,
 ) -> _Source:
     """Return the source that the options specify. Raises LocalError unless there is exactly one source."""
     given = [bool(reading.files), bool(reading.interface), broker is not None]
@@ -129,24 +169,57 @@ def _choose(
         raise LocalError("--once requires -r or --broker: a live interface has no end")
     from pcli.cli.top.capture_source import CaptureSource
 
-    return CaptureSource(reading, 0.0 if once or reading.interface else speed, whole=once, packets=packets, api=api)
+    speed = 0.0 if once or reading.interface else speed
+    return CaptureSource(reading, speed, whole=once, packets=packets, api=api, metrics=metrics)
 
 
-def _run(source: _Source, interval: float, *, once: bool, segments: bool) -> Exit:
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _serve(source: CaptureSource, interval: float, url: str) -> Exit:
+    """Serve metrics without a page until a signal arrives. Return the exit code; raise the error of the input."""
+    from pcli.cli.common.signals import StopEvent
+
+    stop = StopEvent()
+    try:
+        source.refresh()
+        write_line(f"metrics URL  {url}")
+        sys.stdout.flush()
+        began = time.monotonic()
+        while not stop.wait(max(interval, _IDLE_SHARE * (time.monotonic() - began))):
+            began = time.monotonic()
+            source.refresh()
+            if source.fault is not None:
+                raise source.fault
+    finally:
+        code = source.close()
+    return code
+
+
+def _run(
+    source: _Source, interval: float, *, once: bool, segments: bool, refresh: Callable[[], None] | None = None
+) -> Exit:
     """Show the page until the user quits, or print it once. Return the exit code.
+
+    ``refresh`` is called every second, also while the page is paused.
 
     Raises LocalError if the page has no terminal.
     """
     if once:
         _print_page(source.poll(), segments=segments)
         return source.close()
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not _has_terminal():
         raise LocalError("top requires a terminal; --once prints the state as text")
     try:
         from pcli.cli.top.live_page import TopPage
     except ModuleNotFoundError:
         raise LocalError("the live page requires pulsar-pcli[tui]; --once does not") from None
     first = source.poll()
+    if refresh is not None:
+        from pcli.cli.diagnosis.capture_diagnosis import repeat
+
+        threading.Thread(target=repeat, args=(refresh, threading.Event()), daemon=True).start()
     TopPage(source.poll, interval, source.title, first, segments=segments).run()
     return source.close()
 

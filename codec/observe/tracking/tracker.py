@@ -23,6 +23,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.scalable_records import SegmentRecord
 from pcli.codec.observe.tracking.scalable.scalable_topic_tracker import ScalableTopicTracker
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OnLatency
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.wire.commands import COMMANDS
 
@@ -40,20 +41,24 @@ class Tracker:
         *,
         on_lifecycle: Callable[[Lifecycle], None] | None = None,
         on_done: Done | None = None,
+        on_latency: OnLatency | None = None,
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
     ) -> None:
         """Create a tracker of a whole capture, or of a part of a capture.
 
         ``on_lifecycle`` receives each lifecycle when it is complete or evicted; `finish` passes the remaining
-        lifecycles. ``on_done`` receives other evicted records. For a part of a capture, ``hosts`` replaces the
-        tracker's own `Hosts` and is shared with other parts, and ``servers`` contains addresses of Pulsar servers.
+        lifecycles. ``on_done`` receives other evicted records, and ``on_latency`` the duration of each step. For a part
+        of a capture, ``hosts`` replaces the tracker's own `Hosts` and is shared with other parts, and ``servers``
+        contains addresses of Pulsar servers.
         """
         self.capture = CaptureRecord()
         self.connections = ConnectionTracker(
             self.capture, on_end=self._end_connection, on_done=on_done, hosts=hosts, servers=servers
         )
-        self.subscriptions = SubscriptionTracker(self.capture, on_lifecycle=on_lifecycle, on_done=on_done)
+        self.subscriptions = SubscriptionTracker(
+            self.capture, on_lifecycle=on_lifecycle, on_done=on_done, on_latency=on_latency
+        )
         self.producers = ProducerTracker(self.subscriptions, on_done=on_done)
         self.scalable_topics = ScalableTopicTracker()
 

@@ -86,6 +86,14 @@ class ConnectionTracker:
         """Whether the last frame repeats a frame of another connection."""
         return self._connection.repeats
 
+    @property
+    def open_count(self) -> int:
+        """The number of open Pulsar connections of applications."""
+        records = (one.record for one in self._table)
+        return sum(
+            one.kind == "pulsar" and not (one.end or one.system or one.translated or one.leg_of >= 0) for one in records
+        )
+
     def add_pulsar_servers(self, servers: Iterable[tuple[str, int]]) -> None:
         """Add the addresses of Pulsar servers that became known before the tracker saw a connection to them."""
         self._non_pulsar.pulsar.update(servers)

@@ -176,6 +176,14 @@ class Receipts:
         else:
             lifecycle.state = "non_persistent"
         self._subscriptions.stored(lifecycle)
+        self._report_latency(topic, lifecycle, now, number)
+
+    def _report_latency(self, topic: TopicRecord | None, lifecycle: Lifecycle, now: int, number: int) -> None:
+        """Pass on the time from the last SEND of a message to this receipt, if the receipt completes the message."""
+        on_latency = self._subscriptions.lifecycles.on_latency
+        if on_latency is not None and topic is not None and lifecycle.receipt_frame == number:
+            sent = max([lifecycle.sent_ns, *(time_ns for _, _, time_ns in lifecycle.resent if time_ns <= now)])
+            on_latency("publish", lifecycle, topic, "", max(0, now - sent))
 
 
 def _chunk_stored(producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OnLatency
 from pcli.codec.observe.tracking.subscriptions.redelivery import release_messages, remove_pending_ack
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
@@ -75,13 +76,15 @@ class AckEffects:
         "messages",
         "now",
         "oldest",
+        "on_latency",
         "recorded_ack",
         "repeated",
         "subscription",
     )  # fmt: skip
 
-    def __init__(self, subscription: SubscriptionState, frame: int, now: int) -> None:
+    def __init__(self, subscription: SubscriptionState, frame: int, now: int, on_latency: OnLatency | None) -> None:
         self.subscription = subscription
+        self.on_latency = on_latency
         self.frame = frame
         self.now = now
         self.acks: list[Ack] = []
@@ -278,6 +281,9 @@ class AckEffects:
             self.entries += 1
             age = self.now - delivery.time_ns
             self.age += age
+            if self.on_latency is not None:
+                topic = self.subscription.topic.record
+                self.on_latency("acknowledge", lifecycle, topic, name, age)
             if age > self.oldest:
                 self.oldest = age
 

@@ -57,7 +57,7 @@ class Acks:
                 note_index_ack(consumer, at, one.batch_index, frame.time_ns, frame.number)
         _note_ack_sets(consumer, ids)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
-        effects = AckEffects(consumer.subscription, frame.number, frame.time_ns)
+        effects = AckEffects(consumer.subscription, frame.number, frame.time_ns, self._lifecycles.on_latency)
         if ack.HasField("txnid_most_bits"):
             txn = ack.txnid_most_bits, ack.txnid_least_bits
             effects.in_transaction(txn, consumer, ids, cumulative=cumulative)
@@ -118,7 +118,7 @@ class Acks:
             return
         for one in subscription.transaction_acks.pop(txn, ()):
             one.ack.effective = True
-            effects = AckEffects(subscription, frame, time_ns)
+            effects = AckEffects(subscription, frame, time_ns, self._lifecycles.on_latency)
             effects.recorded_ack = one.ack
             (effects.cumulative if one.cumulative else effects.one)(one.at, one.bits)
             if subscription.individual and (effects.entries or effects.messages):

@@ -94,6 +94,8 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
     if record.index_acks:
         record.index_acks.pop(at, None)
     _add_delivery(subscription, at, lifecycle, past, delivery)
+    if past is None:
+        lifecycles.report_dispatch(topic.record, lifecycle, name)
     if message.HasField("consumer_epoch") and message.consumer_epoch < consumer.epoch[0]:
         delivery.taken = ("rewind", consumer.epoch[1])
     elif persistent:

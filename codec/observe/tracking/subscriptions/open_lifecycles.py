@@ -25,7 +25,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import EntryBudget, Position, TopicState
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OpenLifecycles"]
+__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OnLatency", "OpenLifecycles"]
 
 MAX_LIFECYCLES: Final = 50_000
 """Maximum number of lifecycles in memory. They occupy about 100 MB if each has one delivery."""
@@ -39,6 +39,16 @@ MAX_OWNERS: Final = 20_000
 MAX_NON_PERSISTENT: Final = 1_000
 """Maximum number of lifecycles of a non-persistent topic, because no frame shows that they are complete."""
 
+OnLatency = Callable[[str, Lifecycle | None, TopicRecord, str, int], None]
+"""Function that receives the kind of a step, the lifecycle (None if it was evicted), the topic, the subscription, and
+the duration of the step in ns. The kinds:
+
+publish: from a SEND to its receipt; without a subscription
+dispatch: from the receipt to the first delivery to the subscription; 0 if the delivery precedes the receipt. Chunked
+messages, and messages whose SEND is not in the capture, have no such duration.
+acknowledge: from a delivery to the ACK that acknowledges the whole entry
+"""
+
 
 class OpenLifecycles:
     """The state of all topics, with their open lifecycles."""
@@ -49,9 +59,11 @@ class OpenLifecycles:
         on_lifecycle: Callable[[Lifecycle], None] | None,
         on_done: Callable[[str, Any], None] | None,
         max_lifecycles: int,
+        on_latency: OnLatency | None = None,
     ) -> None:
         self.capture = capture
         self.on_done = on_done
+        self.on_latency = on_latency
         self.topics: dict[str, TopicState] = {}
         self._budget = EntryBudget()
         self.owners: BoundedDict[int, TopicState] = BoundedDict(MAX_OWNERS)
@@ -169,6 +181,12 @@ class OpenLifecycles:
         """Pass a lifecycle on that leaves memory, or that was never stored."""
         if self._on_lifecycle is not None:
             self._on_lifecycle(lifecycle)
+
+    def report_dispatch(self, topic: TopicRecord, lifecycle: Lifecycle, subscription: str) -> None:
+        """Pass on the duration from the receipt to the first delivery to a subscription."""
+        if self.on_latency is not None and lifecycle.receipt_ns >= 0 and not lifecycle.chunks and lifecycle.sent_frame:
+            delivered_ns = lifecycle.deliveries[subscription][0].time_ns
+            self.on_latency("dispatch", lifecycle, topic, subscription, max(0, delivered_ns - lifecycle.receipt_ns))
 
     def forget(self, lifecycle: Lifecycle) -> None:
         """Drop a lifecycle that was merged into another lifecycle."""

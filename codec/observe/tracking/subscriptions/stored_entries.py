@@ -44,8 +44,7 @@ def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
     known = topic.lifecycles.get(at) or lifecycles.reopen(topic, at)
     known = known or (topic.unpositioned.get(lifecycle.uuid) if lifecycle.uuid else None)
     if known is not None and known is not lifecycle:
-        _merge(topic, known, lifecycle)
-        lifecycles.forget(known)
+        _merge(lifecycles, topic, known, lifecycle)
         for place in positions(known):
             topic.lifecycles[place] = lifecycle
     if lifecycle.uuid:
@@ -76,8 +75,7 @@ def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecyc
     key = lifecycle.published_as
     known = topic.unpositioned.get(key)
     if known is not None:
-        _merge(topic, known, lifecycle)
-        lifecycles.forget(known)
+        _merge(lifecycles, topic, known, lifecycle)
     topic.unpositioned[key] = lifecycle
     lifecycle.without_permits = tuple(
         name
@@ -103,11 +101,14 @@ def _has_permits(topic: TopicState, subscription: SubscriptionState, lifecycle: 
     return permits > 0
 
 
-def _merge(topic: TopicState, known: Lifecycle, lifecycle: Lifecycle) -> None:
+def _merge(lifecycles: OpenLifecycles, topic: TopicState, known: Lifecycle, lifecycle: Lifecycle) -> None:
     """Merge the events before the receipt into a lifecycle."""
     if not known.sent_frame:
         known_by_receipt(topic, known)
     lifecycle.deliveries, lifecycle.unacked = known.deliveries, known.unacked
+    lifecycles.forget(known)
+    for name in lifecycle.deliveries if not known.sent_frame else ():
+        lifecycles.report_dispatch(topic.record, lifecycle, name)
     lifecycle.doubts |= known.doubts - {"cut"}
     if lifecycle.partition < 0:
         lifecycle.partition = known.partition

@@ -33,7 +33,7 @@ from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import may_be_blocked, permits_granted
 from pcli.codec.observe.tracking.subscriptions.inference import conclude, topics_at
 from pcli.codec.observe.tracking.subscriptions.message_counting import begin
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OpenLifecycles
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OnLatency, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
@@ -57,14 +57,16 @@ class SubscriptionTracker:
         *,
         on_lifecycle: Callable[[Lifecycle], None] | None = None,
         on_done: Callable[[str, Any], None] | None = None,
+        on_latency: OnLatency | None = None,
         max_lifecycles: int = MAX_LIFECYCLES,
     ) -> None:
         """Create a tracker with at most ``max_lifecycles`` lifecycles in memory.
 
-        ``on_lifecycle`` receives each lifecycle that leaves memory, and ``on_done`` receives other evicted records.
+        ``on_lifecycle`` receives each lifecycle that leaves memory, ``on_done`` receives other evicted records, and
+        ``on_latency`` the duration of each step.
         """
         self.capture = capture
-        self.lifecycles = OpenLifecycles(capture, on_lifecycle, on_done, max_lifecycles)
+        self.lifecycles = OpenLifecycles(capture, on_lifecycle, on_done, max_lifecycles, on_latency)
         self._acks = acks = Acks(self.lifecycles)
         self._sessions = sessions = ConsumerSessions(self.lifecycles, acks)
         self._endings = endings = TransactionEnd(self.lifecycles, acks)

@@ -1,0 +1,237 @@
+"""Collection of the metrics of live traffic from a diagnosis.
+
+Rules of this file
+1. `see` receives every frame. `update` receives the time and the new findings, at least every few seconds; it brings
+   counters and gauges up to date. Latencies are counted frame by frame.
+2. The traffic of the broker's internal client is omitted, as in `pcli top`.
+3. A gauge that the capture does not show has no sample. The shared series of a gauge is the sum of the known values.
+4. The segments of a scalable topic are one topic, unless `segments` is set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from operator import sub
+from typing import Any, Final
+
+from pcli.codec.bounded_dict import BoundedDict
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.metrics.gauges import Gauges
+from pcli.codec.observe.metrics.level import Level
+from pcli.codec.observe.metrics.metric_table import CONSUMER, METRICS, SUBSCRIPTION, TOPIC, Metric
+from pcli.codec.observe.metrics.own_series import Key
+from pcli.codec.observe.metrics.series_values import Exemplar, Histogram, Sample
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.rules import RULES, Finding
+from pcli.codec.observe.rules.finding import SEVERITIES
+from pcli.codec.observe.system_topics import is_system_subscription
+from pcli.codec.observe.telemetry.trace_ids import headers_of, is_marked, publication_trace_id, trace_id
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+from pcli.codec.observe.tracking.records.topic_records import TopicRecord
+from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
+from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
+from pcli.codec.wire.commands import BY_NAME
+
+__all__ = ["Families", "MetricsCollector"]
+
+Families = list[tuple[Metric, list[Sample]]]
+"""All metrics with their samples."""
+
+_MAX_IDENTITIES: Final = 50_000
+"""Maximum number of findings that are recognized when they are reported again."""
+
+_MAX_CONCERNED: Final = 1_000
+
+_CONCERNED_NS: Final = 600_000_000_000
+"""Time for which an object with a finding precedes the others."""
+
+_MAX_MARKED: Final = 10_000
+"""Maximum number of messages with trace headers that are kept for exemplars."""
+
+_EXEMPLAR_NS: Final = 1_000_000_000
+"""Minimum age of the exemplar of a bucket before another one replaces it."""
+
+_LATENCY: Final = {kind: f"pcli_{kind}_latency_seconds" for kind in ("publish", "dispatch", "acknowledge")}
+_TOPIC_COUNTERS: Final = ("pulsar_in_messages_total", "pulsar_in_bytes_total")
+_SUBSCRIPTION_COUNTERS: Final = (
+    "pulsar_out_messages_total", "pcli_redelivered_messages_total", "pcli_dead_lettered_messages_total",
+)  # fmt: skip
+_WITH_HEADERS: Final = frozenset((BY_NAME["SEND"].number, BY_NAME["MESSAGE"].number))
+
+
+class MetricsCollector:
+    """The metrics of the traffic that a diagnosis receives."""
+
+    def __init__(self, top: int, *, segments: bool = False, cluster: str = "") -> None:
+        """``top`` is the number of topics, of subscriptions and of consumers with series of their own.
+
+        ``cluster`` is the name of the cluster in stable trace ids.
+        """
+        self.diagnosis = Diagnosis(tracker=partial(Tracker, on_latency=self._latency))
+        self._segments, self._cluster = segments, cluster
+        self._topics = Level(TOPIC, top, _TOPIC_COUNTERS)
+        self._subscriptions = Level(SUBSCRIPTION, top, _SUBSCRIPTION_COUNTERS)
+        self._consumers = Level(CONSUMER, top, ())
+        self._counted: dict[Key, tuple[int, ...]] = {}
+        """The counts of topics, subscriptions and consumers at the last update."""
+        self._findings: Counter[tuple[str, str]] = Counter()
+        self._identities: BoundedDict[tuple[Any, ...], None] = BoundedDict(_MAX_IDENTITIES)
+        self._concerned: BoundedDict[Key, int] = BoundedDict(_MAX_CONCERNED)
+        """Time of the last finding about an object."""
+        self._marked: BoundedDict[int, int] = BoundedDict(_MAX_MARKED)
+        """Trace ids in the headers of messages, by the frame of the SEND or MESSAGE."""
+        self._now_ns = 0
+        self.families: Families = []
+        """The metrics at the last update. The list is replaced, never changed, so any thread can read it."""
+
+    def see(self, facts: Facts) -> None:
+        """Process a frame that an Observer has processed."""
+        frame = facts.frame
+        self._now_ns = max(self._now_ns, frame.time_ns)
+        if frame.type in _WITH_HEADERS and is_marked(frame.data, 0, len(frame.data)):
+            opened = facts.opened
+            found = (headers_of(one.properties).context for one in opened.messages) if opened is not None else ()
+            context = next(filter(None, found), None)
+            if context is not None:
+                self._marked[frame.number] = context.trace_id
+        self.diagnosis.see(facts)
+
+    def update(self, now_ns: int, findings: Iterable[Finding] = (), *, up: bool = True) -> None:
+        """Bring the metrics up to date. ``findings`` may repeat; ``up`` is whether the source is still read."""
+        self._now_ns = max(self._now_ns, now_ns)
+        for one in findings:
+            self._count_finding(one)
+        topics = self.diagnosis.subscriptions.lifecycles.topics
+        shown = {name: one for name, one in topics.items() if name and not one.record.system}
+        self._count_all(shown.values())
+        concerned = {key for key, time_ns in self._concerned.items() if self._now_ns - time_ns < _CONCERNED_NS}
+        for level in (self._topics, self._subscriptions, self._consumers):
+            level.choose(self._now_ns, concerned)
+        samples: dict[str, list[Sample]] = {name: [] for name in METRICS}
+        gauges = Gauges(self._topics, self._subscriptions, self._consumers, self._row)
+        gauges.add_all(shown, self._now_ns, sums=not self._segments)
+        for name, sample in chain(self._topics.samples(), self._subscriptions.samples(), gauges.samples()):
+            samples[name].append(sample)
+        for name, labels, value in self._totals(shown, up=up):
+            samples[name].append(Sample(labels, value))
+        self.families = [(METRICS[name], found) for name, found in samples.items()]
+
+    def _totals(self, shown: Mapping[str, TopicState], *, up: bool) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        """Yield the metrics of the whole source: name, label values, value."""
+        capture = self.diagnosis.capture
+        for rule in RULES:
+            for severity in SEVERITIES:
+                yield "pcli_findings_total", (rule, severity), self._findings[rule, severity]
+        for kind, count in capture.evicted.items():
+            yield "pcli_evicted_records_total", (kind,), count
+        subscriptions = [one for state in shown.values() for one in state.subscriptions.values()]
+        yield "pcli_topics", (), len(shown)
+        yield "pcli_subscriptions", (), len(subscriptions)
+        yield "pcli_consumers", (), sum(len(one.attached) for one in subscriptions)
+        yield "pcli_open_connections", (), self.diagnosis.connections.open_count
+        yield "pcli_frames_total", (), capture.frames
+        yield "pcli_capture_gaps_total", (), capture.gaps.count
+        yield "pcli_last_frame_timestamp_seconds", (), capture.last_ns / 1e9
+        yield "pcli_source_up", (), int(up)
+
+    # -- counters
+
+    def _count_finding(self, found: Finding) -> None:
+        if found.identity in self._identities:
+            return
+        self._identities[found.identity] = None
+        self._findings[found.rule, found.severity] += 1
+        subject = found.subject
+        names = [str(subject[part]) for part in ("topic", "subscription", "consumer") if subject.get(part)]
+        for length in range(1, len(names) + 1):
+            self._concerned[(self._row(names[0]), *names[1:length])] = self._now_ns
+
+    def _row(self, topic: str) -> str:
+        """Return the name under which a topic is shown."""
+        return topic if self._segments else scalable_topic(topic) or topic
+
+    def _count_all(self, topics: Iterable[TopicState]) -> None:
+        """Add what all topics have counted since the last update."""
+        counted, self._counted = self._counted, {}
+        existing: tuple[set[Key], set[Key], set[Key]] = (set(), set(), set())
+        for state in topics:
+            topic = state.record
+            row = self._row(topic.name)
+            existing[0].add((row,))
+            counts = (topic.messages_in, topic.bytes_in)
+            self._increase(self._topics, (topic.name,), (row,), _TOPIC_COUNTERS, counts, counted)
+            for record in topic.subscriptions.values():
+                if is_system_subscription(record.name):
+                    continue
+                key = (row, record.name)
+                again = sum(one.count for one in record.again.values())
+                new = (record.delivered, again, record.dead_lettered.count)
+                place = (topic.name, record.name)
+                self._increase(self._subscriptions, place, key, _SUBSCRIPTION_COUNTERS, new, counted)
+                if not record.gone:
+                    existing[1].add(key)
+            for name, one in state.subscriptions.items():
+                for consumer in () if is_system_subscription(name) else one.attached:
+                    own_name = consumer.record.name
+                    shown = (row, name, own_name if self._segments else name_without_segment(own_name, topic.name))
+                    at = (topic.name, name, str(consumer.stream), str(consumer.id))
+                    existing[2].add(shown)
+                    self._increase(self._consumers, at, shown, (), (consumer.record.received,), counted)
+        for level, keys in zip((self._topics, self._subscriptions, self._consumers), existing):
+            level.own.keep(keys)
+
+    def _increase(
+        self,
+        level: Level,
+        place: Key,
+        shown: Key,
+        names: Sequence[str],
+        counts: tuple[int, ...],
+        counted: Mapping[Key, tuple[int, ...]],
+    ) -> None:
+        """Add what a record has counted since the last update. The first of its counts are messages."""
+        level.own.add(shown, self._now_ns)
+        before = counted.get(place)
+        # Records can be corrected, which decreases a count. Counters of series cannot decrease.
+        self._counted[place] = after = counts if before is None else tuple(map(max, before, counts))
+        if after == before:
+            return
+        new = after if before is None else tuple(map(sub, after, before))
+        values = level.values(shown, new[0], self._now_ns)
+        for name, count in zip(names, new):
+            values.counters[name] = values.counters.get(name, 0) + count
+
+    # -- latencies
+
+    def _latency(
+        self, kind: str, lifecycle: Lifecycle | None, topic: TopicRecord, subscription: str, duration_ns: int
+    ) -> None:
+        if not topic.name or topic.system or is_system_subscription(subscription):
+            return
+        now_ns, row = self._now_ns, self._row(topic.name)
+        values = (
+            self._subscriptions.values((row, subscription), 0, now_ns)
+            if subscription
+            else self._topics.values((row,), 0, now_ns)
+        )
+        histogram = values.histograms.setdefault(_LATENCY[kind], Histogram())
+        bucket = histogram.observe(duration_ns)
+        last = histogram.exemplars.get(bucket)
+        if lifecycle is not None and (last is None or now_ns - last.time_ns >= _EXEMPLAR_NS):
+            histogram.exemplars[bucket] = Exemplar(self._trace(lifecycle, topic), duration_ns, now_ns)
+
+    def _trace(self, lifecycle: Lifecycle, topic: TopicRecord) -> int:
+        """Return the trace id of a message: that of its headers, or else its stable id."""
+        if self._marked:
+            for frame in (lifecycle.sent_frame, *(one[0].frame for one in lifecycle.deliveries.values())):
+                if frame in self._marked:
+                    return self._marked[frame]
+        if topic.persistent and lifecycle.ledger >= 0:
+            return trace_id(self._cluster, topic.name, lifecycle.ledger, lifecycle.entry)
+        return publication_trace_id(
+            self._cluster, topic.name, lifecycle.producer_name, lifecycle.sequence_id, lifecycle.publish_ms
+        )
