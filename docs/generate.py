@@ -1,7 +1,8 @@
 """Generates the parts of the docs that are derived from the code: `make docs`. Tests check that they are up to date.
 
 python docs/generate.py [FOLDER]: writes fields.md, tables.md, the lists in commands.md and mini-broker.md, the table of
-problems in dissect.md and findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
+problems in dissect.md, the tables in monitoring.md, the dashboard and the alert rules in monitoring/, and findings/
+with a page for each rule of diagnose, into docs/ or FOLDER.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from pcli.minibroker.versions import BEHAVIOURS, NAMES
 from pcli.spark.tables.documentation import tables_page
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from monitoring_source import alert_rows, alert_rules, dashboard, metric_rows  # noqa: E402
 
 
 def fields_page() -> str:
@@ -186,6 +189,12 @@ def findings_index() -> str:
     )
 
 
+def with_metrics(page: str) -> str:
+    """Return the page with the tables of metrics and alerts."""
+    page = between(page, "metrics", table("metric | type | unit | labels | source | meaning", metric_rows()))
+    return between(page, "alerts", table("alert | severity | holds for | meaning", alert_rows()))
+
+
 def main() -> None:
     """Write the pages."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
@@ -198,6 +207,10 @@ def main() -> None:
     (folder / "commands.md").write_text(with_commands((HERE / "commands.md").read_text()))
     (folder / "dissect.md").write_text(with_problems((HERE / "dissect.md").read_text()))
     (folder / "mini-broker.md").write_text(with_lists((HERE / "mini-broker.md").read_text()))
+    (folder / "monitoring.md").write_text(with_metrics((HERE / "monitoring.md").read_text()))
+    (folder / "monitoring").mkdir(exist_ok=True)
+    (folder / "monitoring" / "dashboard.json").write_text(dashboard())
+    (folder / "monitoring" / "alerts.yaml").write_text(alert_rules())
 
 
 if __name__ == "__main__":

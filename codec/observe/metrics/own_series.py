@@ -118,7 +118,7 @@ class OwnSeries:
                 del members[weakest]
                 members[key] = _Member(now_ns)
                 ended.append(weakest)
-        return ended
+        return [key for key in ended if key not in members]  # series that end and begin at the same time continue
 
     def _ends(self, key: Key, member: _Member, now_ns: int) -> bool:
         if member.ends_ns >= 0:
