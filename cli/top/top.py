@@ -181,9 +181,9 @@ def _serve(source: CaptureSource, interval: float, url: str) -> Exit:
     """Serve metrics without a page until a signal arrives. Return the exit code; raise the error of the input."""
     from pcli.cli.common.signals import StopEvent
 
-    stop = StopEvent()
     try:
         source.refresh()
+        stop = StopEvent()
         write_line(f"metrics URL  {url}")
         sys.stdout.flush()
         began = time.monotonic()

@@ -44,11 +44,18 @@ def scrape(url: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
+def at_the_end(url: str) -> dict[str, float]:
+    """Return the metrics at the end of the capture."""
+    while (seen := scrape(url))["pcli_source_up"]:
+        pass
+    return seen
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_without_a_terminal_until_a_signal(serving, small_captures, number):
-    process, url = serving("-r", small_captures / "go" / "nack.pcap", "--speed", "max")
+    process, url = serving("-r", small_captures / "go" / "nack.pcap", "--speed", "max", "--interval", "0.1")
     labels = '{namespace="public/default",topic="persistent://public/default/go-nack"}'
-    assert scrape(url)[f"pulsar_in_messages_total{labels}"] == 9
+    assert at_the_end(url)[f"pulsar_in_messages_total{labels}"] == 9
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "", "")
@@ -58,8 +65,7 @@ def test_the_metrics_are_those_of_the_other_commands(serving, small_captures, pc
     """`stats`, `trace` and `diagnose` of the same capture; the capture lasts seconds and is read at full speed."""
     path = small_captures / "python" / "10-shared-redelivery.pcap"
     _, url = serving("-r", path, "--speed", "max", "--interval", "0.1")
-    while (seen := scrape(url))["pcli_source_up"]:
-        pass
+    seen = at_the_end(url)
     truth = Counter(
         (one["rule"], one["severity"]) for one in json.loads(pcli("diagnose", "-r", path, "-T", "json").out)["findings"]
     )
