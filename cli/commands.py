@@ -100,6 +100,7 @@ _MODULES: Final = {
     "diagnosis.why": _DIAGNOSIS,
     "top.top": _DIAGNOSIS,
     "diagnosis.trace": _DIAGNOSIS,
+    "export.export": _DIAGNOSIS,
     "diagnosis.bundle": _DIAGNOSIS,
     "stats.stats": _DIAGNOSIS,
     "tables.analyze": _TABLES,

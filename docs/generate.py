@@ -1,8 +1,8 @@
 """Generates the parts of the docs that are derived from the code: `make docs`. Tests check that they are up to date.
 
 python docs/generate.py [FOLDER]: writes fields.md, tables.md, the lists in commands.md and mini-broker.md, the table of
-problems in dissect.md, the tables in monitoring.md, the dashboard and the alert rules in monitoring/, and findings/
-with a page for each rule of diagnose, into docs/ or FOLDER.
+problems in dissect.md, the attributes in export.md, the tables in monitoring.md, the dashboard and the alert rules in
+monitoring/, and findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pcli.codec.faults import ACTIONS
 from pcli.codec.observe import all_fields
 from pcli.codec.observe.rules import RULES
 from pcli.codec.observe.rules.rule_pages import page_of
+from pcli.codec.observe.telemetry.attributes import ATTRIBUTES, EVENTS
 from pcli.codec.wire.problems import KINDS
 from pcli.minibroker import capabilities
 from pcli.minibroker.ignored_settings import IGNORED, REASONS
@@ -180,6 +181,14 @@ def words(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def with_attributes(page: str) -> str:
+    """Return the page with the tables of the attributes and events of spans."""
+    for name, title, sources in (("attributes", "attribute", ATTRIBUTES), ("events", "event", EVENTS)):
+        rows = ((f"`{one.name}`", one.place, one.frame, one.field) for one in sources)
+        page = between(page, name, table(f"{title} | of | frame | field or meaning", rows))
+    return page
+
+
 def findings_index() -> str:
     """Return the index of the pages of the rules."""
     rows = ((f"[{rule.name}]({rule.name}.md)", rule.group, rule.title, rule.issue) for rule in RULES.values())
@@ -206,6 +215,7 @@ def main() -> None:
     (folder / "tables.md").write_text(tables_page())
     (folder / "commands.md").write_text(with_commands((HERE / "commands.md").read_text()))
     (folder / "dissect.md").write_text(with_problems((HERE / "dissect.md").read_text()))
+    (folder / "export.md").write_text(with_attributes((HERE / "export.md").read_text()))
     (folder / "mini-broker.md").write_text(with_lists((HERE / "mini-broker.md").read_text()))
     (folder / "monitoring.md").write_text(with_metrics((HERE / "monitoring.md").read_text()))
     (folder / "monitoring").mkdir(exist_ok=True)

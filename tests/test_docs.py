@@ -18,7 +18,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 def test_generated_pages_are_up_to_date(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["generate.py", str(tmp_path)])
     runpy.run_path(str(ROOT / "docs" / "generate.py"), run_name="__main__")
-    for page in ("commands.md", "fields.md", "tables.md", "dissect.md", "mini-broker.md"):
+    for page in ("commands.md", "fields.md", "tables.md", "dissect.md", "export.md", "mini-broker.md"):
         assert (tmp_path / page).read_text() == (ROOT / "docs" / page).read_text(), "run make docs"
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from pcli.cli.common.completion import complete_setting
 from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
+from pcli.cli.common.otlp_options import OtlpOptions
 from pcli.minibroker.versions import DEFAULT, NAMES
 
 __all__ = ["BrokerOptions", "broker"]
@@ -170,7 +171,7 @@ class BrokerOptions:
         return self.output != "text" or self.ready_json
 
 
-def broker(options: BrokerOptions) -> None:
+def broker(options: BrokerOptions, otlp: OtlpOptions) -> None:
     """Run a mini-broker that behaves like Pulsar 4.2.4 or 5.0.1, until Ctrl-C. Without --data, its state is in memory.
 
     pcli broker
@@ -199,7 +200,7 @@ def broker(options: BrokerOptions) -> None:
     if options.dispatchers:
         list_dispatchers(options.output)
     elif not _data_command(options):
-        BrokerRun(options).run()
+        BrokerRun(options, otlp).run()
 
 
 def _data_command(options: BrokerOptions) -> bool:

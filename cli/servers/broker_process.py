@@ -20,6 +20,7 @@ from pcli.codec.errors import LocalError
 from pcli.minibroker.versions import version_of
 
 if TYPE_CHECKING:
+    from pcli.cli.common.otlp_options import OtlpOptions
     from pcli.cli.servers.broker import BrokerOptions
     from pcli.cli.servers.live_log import LiveLog
     from pcli.minibroker import MiniBroker
@@ -33,6 +34,7 @@ class BrokerRun:
     """The run of `broker`."""
 
     options: BrokerOptions
+    otlp: OtlpOptions
 
     def run(self) -> None:
         """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
@@ -43,7 +45,7 @@ class BrokerRun:
             raise LocalError("--browse is for a terminal: it cannot be used with --ready-json or --exit-with-parent")
         if given.ready_json and (given.filter or given.log not in (None, "quiet")):
             raise LocalError("--ready-json prints one line: it cannot be used with --log or -Y")
-        with LiveAddons(given.scripts or []) as addons:
+        with LiveAddons(given.scripts or []) as addons, self.otlp.exporting(addons.taps):
             if given.browse:
                 self._browse(addons)
             else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust
 from pcli.cli.common.option_groups import Credentials
 from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
+from pcli.cli.common.otlp_options import OtlpOptions
 
 if TYPE_CHECKING:
     from pcli.cli.servers.diagnosis_tap import DiagnosisTap
@@ -71,7 +72,7 @@ class ProxyOptions:
     tls_key: TlsKey = ""
 
 
-def proxy(options: ProxyOptions) -> None:
+def proxy(options: ProxyOptions, otlp: OtlpOptions) -> None:
     """Run a proxy that shows and captures the traffic between clients and a broker and injects faults, until Ctrl-C.
 
     pcli proxy --listen 6660 --to localhost:6650
@@ -84,13 +85,15 @@ def proxy(options: ProxyOptions) -> None:
 
     pcli proxy --listen 6660 --to pulsar+ssl://broker:6651 --tls-trust ca.pem
 
+    pcli proxy --listen 6660 --to localhost:6650 --log quiet --otlp http://localhost:4318
+
     The actions of a fault are drop, delay, duplicate, reorder, corrupt, error (error=TopicNotFound) and close. The
     words of --bytes are latency, jitter, bandwidth, slice, gap, reset, limit_data, timeout, reset_peer, slow_close,
     probability and from. See docs/proxy.md.
     """
     from pcli.cli.servers.live_addons import LiveAddons
 
-    with LiveAddons(options.scripts or []) as addons:
+    with LiveAddons(options.scripts or []) as addons, otlp.exporting(addons.taps):
         (_browse if options.browse else _run)(options, addons)
 
 

@@ -12,7 +12,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -25,7 +25,9 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import EntryBudget, Position, TopicState
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OnLatency", "OpenLifecycles"]
+__all__ = [
+    "MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OnLatency", "OpenLifecycles", "final_state",
+]  # fmt: skip
 
 MAX_LIFECYCLES: Final = 50_000
 """Maximum number of lifecycles in memory. They occupy about 100 MB if each has one delivery."""
@@ -68,6 +70,8 @@ class OpenLifecycles:
         self._budget = EntryBudget()
         self.owners: BoundedDict[int, TopicState] = BoundedDict(MAX_OWNERS)
         """Topics of the latest ledgers."""
+        self.on_complete: Callable[[Lifecycle], None] | None = None
+        """A function that receives each lifecycle when it is complete. It may be opened again."""
         self._on_lifecycle = on_lifecycle
         self._max_lifecycles = max_lifecycles
         self._lifecycles: dict[Lifecycle, TopicState] = {}
@@ -161,6 +165,8 @@ class OpenLifecycles:
         self._complete[lifecycle] = topic
         for at in places:
             topic.complete[at] = lifecycle
+        if self.on_complete is not None:
+            self.on_complete(lifecycle)
         if len(self._complete) > MAX_COMPLETE:
             for oldest, other in list(islice(self._complete.items(), 1 + MAX_COMPLETE // 100)):
                 del self._complete[oldest]
@@ -187,6 +193,13 @@ class OpenLifecycles:
         if self.on_latency is not None and lifecycle.receipt_ns >= 0 and not lifecycle.chunks and lifecycle.sent_frame:
             delivered_ns = lifecycle.deliveries[subscription][0].time_ns
             self.on_latency("dispatch", lifecycle, topic, subscription, max(0, delivered_ns - lifecycle.receipt_ns))
+
+    def sent_before(self, time_ns: int) -> Iterator[Lifecycle]:
+        """Yield the oldest open lifecycles, until one of them began after this time."""
+        for lifecycle in self._lifecycles:
+            if _began_ns(lifecycle) > time_ns:
+                return
+            yield lifecycle
 
     def forget(self, lifecycle: Lifecycle) -> None:
         """Drop a lifecycle that was merged into another lifecycle."""
@@ -231,6 +244,13 @@ def positions(lifecycle: Lifecycle) -> list[Position]:
         if found:
             return found
     return [(lifecycle.ledger, lifecycle.entry)] if lifecycle.ledger >= 0 else []
+
+
+def _began_ns(lifecycle: Lifecycle) -> int:
+    """Return the time of the SEND or, if it is not captured, of the first delivery."""
+    if lifecycle.sent_ns >= 0:
+        return lifecycle.sent_ns
+    return min((one[0].time_ns for one in lifecycle.deliveries.values() if one), default=-1)
 
 
 def final_state(lifecycle: Lifecycle) -> str:
