@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+    from pcli.codec.observe.telemetry.spans import Link as SpanLink
     from pcli.codec.observe.telemetry.spans import LogRecord, Span
 
 __all__ = ["sdk_log", "sdk_span"]
@@ -36,13 +37,19 @@ def sdk_span(span: Span, resource: Resource, scope: InstrumentationScope) -> Rea
         resource,
         span.attributes,
         [Event(one.name, one.attributes, one.time_ns) for one in span.events],
-        [Link(_context(one.trace_id, one.span_id, one.state)) for one in span.links],
+        [_link(one, span) for one in span.links],
         _KINDS[span.kind],
         status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
         start_time=span.start_ns,
         end_time=span.end_ns,
         instrumentation_scope=scope,
     )
+
+
+def _link(link: SpanLink, span: Span) -> Link:
+    """Return a link. Jaeger would show a link to the parent instead of the parent, without this attribute."""
+    attributes = {"opentracing.ref_type": "child_of"} if link.span_id == span.parent_id else None
+    return Link(_context(link.trace_id, link.span_id, link.state), attributes)
 
 
 def sdk_log(record: LogRecord, resource: Resource, scope: InstrumentationScope) -> ReadableLogRecord:
