@@ -11,7 +11,7 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.codec.observe.metrics.collector import MetricsCollector
 
-__all__ = ["DEFAULT_TOP", "Prometheus", "TopObjects", "metrics_collector"]
+__all__ = ["DEFAULT_TOP", "Cluster", "Prometheus", "TopObjects", "metrics_collector"]
 
 Prometheus = Annotated[
     str,
@@ -30,14 +30,21 @@ TopObjects = Annotated[
     ),
 ]
 
+Cluster = Annotated[
+    str, option("--cluster NAME", "With --prometheus: name of the Pulsar cluster, which is a part of trace ids.")
+]
+
 DEFAULT_TOP = 50
 """The default of --top."""
 
 
-def metrics_collector(top: int, *, segments: bool = False) -> MetricsCollector:
-    """Return a collector. Raises LocalError if the library of the endpoint is not installed."""
+def metrics_collector(top: int, cluster: str, *, segments: bool = False) -> MetricsCollector:
+    """Return a collector; see MetricsCollector for the values.
+
+    Raises LocalError if the library of the endpoint is not installed.
+    """
     if find_spec("prometheus_client") is None:
         raise LocalError("--prometheus requires pulsar-pcli[prometheus]")
     from pcli.codec.observe.metrics.collector import MetricsCollector
 
-    return MetricsCollector(top, segments=segments)
+    return MetricsCollector(top, segments=segments, cluster=cluster)

@@ -19,6 +19,9 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _FLUSH: Final = 10.0
 """Seconds to finish pending work after Ctrl-C."""
 
+_OPEN: Final[list[socket.socket]] = []
+"""The sockets of all events: a signal may write to them until the process ends."""
+
 
 class StopEvent:
     """An event that Ctrl-C and SIGTERM set, and that any thread can set and wait for.
@@ -31,6 +34,7 @@ class StopEvent:
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
         self._writer.settimeout(0)
+        _OPEN.extend((self._reader, self._writer))
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)

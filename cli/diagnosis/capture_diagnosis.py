@@ -50,6 +50,9 @@ FAIL_WORDS: Final = {"error": ("error",), "warning": ("error", "warning"), "any"
 _POLL_S: Final = 1.0
 """Seconds between two checks of open requests and consumers in a live capture."""
 
+_IDLE_SHARE: Final = 9
+"""Minimum time between two evaluations, as a multiple of the time that an evaluation takes. Frames wait meanwhile."""
+
 
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
     """Return the names. Raises LocalError if a name is neither a rule nor in ``words``."""
@@ -222,7 +225,10 @@ def _listen(
         watcher.join()
 
 
-def repeat(look: Callable[[], None], stop: threading.Event | StopEvent) -> None:
-    """Call ``look`` every second until ``stop`` is set."""
-    while not stop.wait(_POLL_S):
+def repeat(look: Callable[[], None], stop: threading.Event | StopEvent, interval: float = _POLL_S) -> None:
+    """Call ``look`` every ``interval`` seconds until ``stop`` is set; less often if it takes a tenth of the time."""
+    took = 0.0
+    while not stop.wait(max(interval, _IDLE_SHARE * took)):
+        began = time.monotonic()
         look()
+        took = time.monotonic() - began

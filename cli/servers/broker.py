@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pcli.cli.common.completion import complete_setting
+from pcli.cli.common.metrics_options import DEFAULT_TOP, Prometheus, TopObjects
 from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
 from pcli.cli.common.otlp_options import OtlpOptions
 from pcli.minibroker.versions import DEFAULT, NAMES
@@ -128,6 +129,8 @@ class BrokerOptions:
     scripts: Scripts = None
     faults: Annotated[list[str] | None, option("--fault 'DO … on FILTER'", "Inject a fault. Repeatable.")] = None
     latency: Annotated[str, option("--latency TIME", "Delay all output to clients by this time, for example 3ms.")] = ""
+    prometheus: Prometheus = ""
+    top: TopObjects = DEFAULT_TOP
     browse: Annotated[
         bool, option("--browse", "Browse the traffic in full screen, as pcli browse; q stops the broker.")
     ] = False

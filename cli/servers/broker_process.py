@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from pcli.cli import __version__
 from pcli.cli.common.output import complete_file, json_text, say
 from pcli.cli.common.signals import StopEvent
 from pcli.cli.servers.live_addons import LiveAddons
+from pcli.cli.servers.live_diagnosis import live_diagnosis
 from pcli.cli.servers.parent_watch import stop_with_parent
 from pcli.cli.servers.server_output import open_log, print_urls
 from pcli.codec.errors import LocalError
@@ -22,7 +24,7 @@ from pcli.minibroker.versions import version_of
 if TYPE_CHECKING:
     from pcli.cli.common.otlp_options import OtlpOptions
     from pcli.cli.servers.broker import BrokerOptions
-    from pcli.cli.servers.live_log import LiveLog
+    from pcli.codec.capture.tap import Tap
     from pcli.minibroker import MiniBroker
     from pcli.minibroker.settings import Settings
 
@@ -61,16 +63,18 @@ class BrokerRun:
         kind = given.log or ("frames" if given.filter else "quiet" if quiet else "events")
         log = open_log(kind, given.filter, stop, json=given.prints_json)
         gc.disable()
-        broker = self._broker(given.capture, log, addons)
-        if given.no_sync:
-            say(f"{given.data}: --no-sync: confirmed messages can be lost if the machine loses power")
-        self._remove_ready_file()
-        with broker:
-            self._announce(broker)
-            gc.freeze()  # modules and tables remain, so that no collection needs to visit them
-            gc.enable()
-            stop.wait()
+        logs = [log] if log is not None else []
+        with live_diagnosis(given.prometheus, given.top, self.otlp.cluster, prints=False) as (doctors, metrics):
+            broker = self._broker(given.capture, [*logs, *doctors], addons)
+            if given.no_sync:
+                say(f"{given.data}: --no-sync: confirmed messages can be lost if the machine loses power")
             self._remove_ready_file()
+            with broker:
+                self._announce(broker, metrics)
+                gc.freeze()  # modules and tables remain, so that no collection needs to visit them
+                gc.enable()
+                stop.wait()
+                self._remove_ready_file()
         if log is not None and log.broken:
             raise BrokenPipeError
         for fault in broker.faults:
@@ -84,10 +88,14 @@ class BrokerRun:
         from pcli.cli.browse.live_view import browse_server, check_terminal
 
         check_terminal()
-        with temporary_capture(self.options.capture) as path, self._broker(path, None, addons) as broker:
+        with (
+            temporary_capture(self.options.capture) as path,
+            live_diagnosis(self.options.prometheus, self.options.top, self.otlp.cluster, prints=False) as (doctors, _),
+            self._broker(path, doctors, addons) as broker,
+        ):
             browse_server(path, f"broker {broker.service_url}  {broker.http_url}")
 
-    def _broker(self, capture: str, log: LiveLog | None, addons: LiveAddons) -> MiniBroker:
+    def _broker(self, capture: str, taps: Sequence[Tap], addons: LiveAddons) -> MiniBroker:
         from pcli.minibroker import MiniBroker
         from pcli.minibroker.embedded.argument_parsing import size_of
 
@@ -113,7 +121,7 @@ class BrokerRun:
             sync=not given.no_sync,
             faults=[*addons.faults, *faults],
             latency=given.latency,
-            taps=[*([log] if log is not None else []), *addons.taps],
+            taps=[*taps, *addons.taps],
             max_log=0,
         )
 
@@ -165,10 +173,10 @@ class BrokerRun:
         if self.options.ready_file and Path(self.options.ready_file).is_file():
             Path(self.options.ready_file).unlink()
 
-    def _announce(self, broker: MiniBroker) -> None:
+    def _announce(self, broker: MiniBroker, metrics: dict[str, str]) -> None:
         """Print the URLs, and write them to the ready file."""
         given = self.options
-        urls = _ready(broker, version_of(given.pulsar).name)
+        urls = _ready(broker, version_of(given.pulsar).name) | metrics
         if given.ready_file:
             path = Path(given.ready_file)
             from pcli.replay.sources.lazy_file import reason_of

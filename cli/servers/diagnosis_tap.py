@@ -1,9 +1,9 @@
-"""A diagnosis of live connections: findings on stderr as they are found, and a summary at the end.
+"""A diagnosis of live connections: findings on stderr as they are found, a summary at the end, and metrics.
 
 Rules of this file
-1. The diagnosis is a tap of a proxy. Frames arrive in the proxy's thread, and `watch` runs in a separate thread; a lock
-   protects the diagnosis.
-2. `watch` uses the system clock, so that silent connections are also checked.
+1. The diagnosis is a tap of a proxy or a broker. Frames arrive in the thread of the server, and the rules are evaluated
+   in a separate thread every second; a lock protects the diagnosis.
+2. The evaluation uses the system clock, so that silent connections are also checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import time
 from typing import TYPE_CHECKING
 
 from pcli.cli.common.output import SEVERITY_COLORS, colored, say
-from pcli.cli.diagnosis.capture_diagnosis import repeat
 from pcli.cli.diagnosis.finding_output import summary
 from pcli.codec.capture import Stream, StreamEnd
 from pcli.codec.observe.diagnosis import Diagnosis
@@ -22,18 +21,21 @@ from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.observe.rules.finding_text import frames_text
 
 if TYPE_CHECKING:
-    from pcli.cli.common.signals import StopEvent
     from pcli.codec.capture.tap import Address
+    from pcli.codec.observe.metrics.collector import MetricsCollector
     from pcli.codec.observe.rules import Finding
 
 __all__ = ["DiagnosisTap"]
 
 
 class DiagnosisTap:
-    """A tap of a proxy that prints findings."""
+    """A tap that evaluates the rules of diagnose."""
 
-    def __init__(self) -> None:
-        self._diagnosis = Diagnosis()
+    def __init__(self, metrics: MetricsCollector | None, *, prints: bool) -> None:
+        """``metrics`` receives the frames and the findings; ``prints`` is whether findings are printed."""
+        self._metrics, self._prints = metrics, prints
+        self._diagnosis = Diagnosis() if metrics is None else metrics.diagnosis
+        self._see = self._diagnosis.see if metrics is None else metrics.see
         self._live = LiveFrames()
         self._streams: dict[int, tuple[Stream, bool]] = {}
         """Open connections. The value is True until bytes arrive."""
@@ -52,7 +54,7 @@ class DiagnosisTap:
             if silent:
                 self._streams[number] = stream, False
             for facts in self._live.feed(number, data, time_ns, from_client=from_client):
-                self._diagnosis.see(facts)
+                self._see(facts)
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
         """Process the end of a connection."""
@@ -62,22 +64,24 @@ class DiagnosisTap:
             packet = self._live.count
             self._diagnosis.ended(StreamEnd(stream, packet, time_ns, from_client, reset, refused=False, silent=silent))
 
-    def watch(self, stop: StopEvent) -> None:
-        """Check open connections every second until ``stop`` is set."""
-        threading.Thread(target=repeat, args=(self._poll, stop), daemon=True).start()
+    def evaluate(self) -> None:
+        """Evaluate the rules, print new findings and update the metrics."""
+        now_ns = time.time_ns()
+        with self._lock:
+            new = self._diagnosis.poll(now_ns)
+            if self._metrics is not None:
+                self._metrics.update(now_ns, new)
+        self._print(new)
 
     def finish(self) -> None:
         """Print the remaining findings and the summary."""
         with self._lock:
             self._diagnosis.finish(time.time_ns())
             self._print(self._diagnosis.unreported())
-            say(summary(self._diagnosis.findings(), self._diagnosis))
-
-    def _poll(self) -> None:
-        with self._lock:
-            self._print(self._diagnosis.poll(time.time_ns()))
+            if self._prints:
+                say(summary(self._diagnosis.findings(), self._diagnosis))
 
     def _print(self, found: list[Finding]) -> None:
-        for one in found:
+        for one in found if self._prints else ():
             severity = f"{SEVERITY_COLORS[one.severity]}{one.severity}\x1b[0m" if colored(sys.stderr) else one.severity
             say(f"{severity}: {one.rule}: {one.what} [{frames_text(one.frames) or 'no frames'}]")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust
+from pcli.cli.common.metrics_options import DEFAULT_TOP, Prometheus, TopObjects
 from pcli.cli.common.option_groups import Credentials
 from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
 from pcli.cli.common.otlp_options import OtlpOptions
 
 if TYPE_CHECKING:
-    from pcli.cli.servers.diagnosis_tap import DiagnosisTap
     from pcli.cli.servers.live_addons import LiveAddons
 
 __all__ = ["ProxyOptions", "proxy"]
@@ -39,6 +39,8 @@ class ProxyOptions:
     diagnose: Annotated[bool, option("--diagnose", "Print findings on stderr as they arise; see docs/diagnose.md.")] = (
         False
     )
+    prometheus: Prometheus = ""
+    top: TopObjects = DEFAULT_TOP
     browse: Annotated[
         bool, option("--browse", "Browse the traffic in full screen, as pcli browse; q stops the proxy.")
     ] = False
@@ -87,6 +89,8 @@ def proxy(options: ProxyOptions, otlp: OtlpOptions) -> None:
 
     pcli proxy --listen 6660 --to localhost:6650 --log quiet --otlp http://localhost:4318
 
+    pcli proxy --listen 6660 --to localhost:6650 --log quiet --prometheus 9464
+
     The actions of a fault are drop, delay, duplicate, reorder, corrupt, error (error=TopicNotFound) and close. The
     words of --bytes are latency, jitter, bandwidth, slice, gap, reset, limit_data, timeout, reset_peer, slow_close,
     probability and from. See docs/proxy.md.
@@ -94,7 +98,7 @@ def proxy(options: ProxyOptions, otlp: OtlpOptions) -> None:
     from pcli.cli.servers.live_addons import LiveAddons
 
     with LiveAddons(options.scripts or []) as addons, otlp.exporting(addons.taps):
-        (_browse if options.browse else _run)(options, addons)
+        (_browse if options.browse else _run)(options, addons, otlp.cluster)
 
 
 def _arguments(options: ProxyOptions, addons: LiveAddons) -> dict[str, Any]:
@@ -123,25 +127,28 @@ def _arguments(options: ProxyOptions, addons: LiveAddons) -> dict[str, Any]:
     }
 
 
-def _browse(options: ProxyOptions, addons: LiveAddons) -> None:
+def _browse(options: ProxyOptions, addons: LiveAddons, cluster: str) -> None:
     """Run the proxy and browse its traffic until the user quits."""
     from pcli.cli.browse.live_sources import temporary_capture
     from pcli.cli.browse.live_view import browse_server, check_terminal
+    from pcli.cli.servers.live_diagnosis import live_diagnosis
     from pcli.replay.proxy import Proxy
 
     check_terminal()
     arguments = _arguments(options, addons)
     with (
         temporary_capture(options.write) as path,
-        Proxy(**arguments | {"capture": path, "taps": addons.taps}) as running,
+        live_diagnosis(options.prometheus, options.top, cluster, prints=False) as (doctors, _),
+        Proxy(**arguments | {"capture": path, "taps": [*doctors, *addons.taps]}) as running,
     ):
         browse_server(path, f"{running.service_url} → {options.to}", running)
 
 
-def _run(options: ProxyOptions, addons: LiveAddons) -> None:
+def _run(options: ProxyOptions, addons: LiveAddons, cluster: str) -> None:
     """Run the proxy. Raises LocalError if an option or a file is invalid."""
     from pcli.cli.common.output import say
     from pcli.cli.common.signals import StopEvent
+    from pcli.cli.servers.live_diagnosis import live_diagnosis
     from pcli.cli.servers.server_output import open_log, print_urls
     from pcli.codec.errors import LocalError
     from pcli.replay.proxy import Proxy
@@ -149,27 +156,17 @@ def _run(options: ProxyOptions, addons: LiveAddons) -> None:
 
     stop, json = StopEvent(), options.output != "text"
     shown = open_log(options.log, options.filter, stop, json=json)
-    doctor = _doctor() if options.diagnose else None
-    taps = [tap for tap in (shown, doctor, *addons.taps) if tap is not None]
-    running = Proxy(**_arguments(options, addons), taps=taps, on_note=say)
-    with running:
-        more = {"http_url": running.http_url, "control_url": running.control_url}
-        urls = {"service_url": running.service_url, **{name: url for name, url in more.items() if url}}
-        print_urls("proxy", {**urls, "pid": os.getpid()}, json=json)
-        if doctor is not None:
-            doctor.watch(stop)
-        stop.wait()
-    if doctor is not None:
-        doctor.finish()
+    logs = [shown] if shown is not None else []
+    with live_diagnosis(options.prometheus, options.top, cluster, prints=options.diagnose) as (doctors, metrics):
+        running = Proxy(**_arguments(options, addons), taps=[*logs, *doctors, *addons.taps], on_note=say)
+        with running:
+            more = {"http_url": running.http_url, "control_url": running.control_url, **metrics}
+            urls = {"service_url": running.service_url, **{name: url for name, url in more.items() if url}}
+            print_urls("proxy", {**urls, "pid": os.getpid()}, json=json)
+            stop.wait()
     if shown is not None and shown.broken:
         raise BrokenPipeError
     for fault in (*running.faults, *running.byte_faults):
         say(repr(fault))
     if running.capture_failure is not None:
         raise LocalError(f"-w {options.write} ended early: {reason_of(running.capture_failure)}")
-
-
-def _doctor() -> DiagnosisTap:
-    from pcli.cli.servers.diagnosis_tap import DiagnosisTap
-
-    return DiagnosisTap()

@@ -40,6 +40,7 @@ def print_urls(name: str, urls: dict[str, Any], *, json: bool) -> None:
             ("service_url_tls", f"{name} service URL"),
             ("http_url_tls", "web service URL"),
             ("control_url", "control URL"),
+            ("metrics_url", "metrics URL"),
         ):
             if urls.get(key):
                 write_line(f"{title:<{len(name) + 14}}{urls[key]}")

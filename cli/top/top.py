@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 import typer
 
 from pcli.cli.common.connection_options import Admin
-from pcli.cli.common.metrics_options import DEFAULT_TOP, Prometheus, TopObjects, metrics_collector
+from pcli.cli.common.metrics_options import DEFAULT_TOP, Cluster, Prometheus, TopObjects, metrics_collector
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
 from pcli.cli.common.options import CaptureFilter, Interface, PacketNumbers, Segments, option
 from pcli.cli.common.output import Exit, write_line
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.metrics.collector import MetricsCollector
 
 __all__ = ["top"]
-
-_IDLE_SHARE: Final = 9
-"""Minimum time between two updates of the metrics, as a multiple of the time that an update takes."""
 
 
 def top(
@@ -54,6 +50,7 @@ def top(
     segments: Segments = False,
     prometheus: Prometheus = "",
     top_objects: TopObjects = DEFAULT_TOP,
+    cluster: Cluster = "",
     packet_numbers: PacketNumbers = False,
     read_as: ReadAs,
     admin: Admin = "",
@@ -90,13 +87,13 @@ def top(
         raise LocalError("--prometheus requires -r or -i: a broker serves its own metrics at /metrics")
     if prometheus and once:
         raise LocalError("--prometheus serves metrics until it is stopped: omit --once")
-    metrics = metrics_collector(top_objects, segments=segments) if prometheus else None
+    metrics = metrics_collector(top_objects, cluster, segments=segments) if prometheus else None
     with ExitStack() as stack:
         endpoint = None
         if metrics is not None:
             from pcli.cli.common.metrics_endpoint import MetricsEndpoint
 
-            endpoint = stack.enter_context(MetricsEndpoint(prometheus, lambda: metrics.families))
+            endpoint = stack.enter_context(MetricsEndpoint(prometheus, metrics.read))
         source = _choose(
             reading,
             broker_source,
@@ -180,18 +177,19 @@ def _has_terminal() -> bool:
 def _serve(source: CaptureSource, interval: float, url: str) -> Exit:
     """Serve metrics without a page until a signal arrives. Return the exit code; raise the error of the input."""
     from pcli.cli.common.signals import StopEvent
+    from pcli.cli.diagnosis.capture_diagnosis import repeat
+
+    def look() -> None:
+        source.refresh()
+        if source.fault is not None:
+            raise source.fault
 
     try:
         source.refresh()
         stop = StopEvent()
         write_line(f"metrics URL  {url}")
         sys.stdout.flush()
-        began = time.monotonic()
-        while not stop.wait(max(interval, _IDLE_SHARE * (time.monotonic() - began))):
-            began = time.monotonic()
-            source.refresh()
-            if source.fault is not None:
-                raise source.fault
+        repeat(look, stop, interval)
     finally:
         code = source.close()
     return code

@@ -28,13 +28,13 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.rules import RULES, Finding
 from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.codec.observe.system_topics import is_system_subscription
-from pcli.codec.observe.telemetry.trace_ids import headers_of, is_marked, publication_trace_id, trace_id
+from pcli.codec.observe.telemetry.lifecycle_spans import frames_of, message_trace_id
+from pcli.codec.observe.telemetry.message_contexts import MessageContexts
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
-from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["Families", "MetricsCollector"]
 
@@ -49,8 +49,8 @@ _MAX_CONCERNED: Final = 1_000
 _CONCERNED_NS: Final = 600_000_000_000
 """Time for which an object with a finding precedes the others."""
 
-_MAX_MARKED: Final = 10_000
-"""Maximum number of messages with trace headers that are kept for exemplars."""
+_MAX_CONTEXTS: Final = 10_000
+"""Maximum number of frames whose trace headers are kept for exemplars."""
 
 _EXEMPLAR_NS: Final = 1_000_000_000
 """Minimum age of the exemplar of a bucket before another one replaces it."""
@@ -60,7 +60,6 @@ _TOPIC_COUNTERS: Final = ("pulsar_in_messages_total", "pulsar_in_bytes_total")
 _SUBSCRIPTION_COUNTERS: Final = (
     "pulsar_out_messages_total", "pcli_redelivered_messages_total", "pcli_dead_lettered_messages_total",
 )  # fmt: skip
-_WITH_HEADERS: Final = frozenset((BY_NAME["SEND"].number, BY_NAME["MESSAGE"].number))
 
 
 class MetricsCollector:
@@ -82,22 +81,20 @@ class MetricsCollector:
         self._identities: BoundedDict[tuple[Any, ...], None] = BoundedDict(_MAX_IDENTITIES)
         self._concerned: BoundedDict[Key, int] = BoundedDict(_MAX_CONCERNED)
         """Time of the last finding about an object."""
-        self._marked: BoundedDict[int, int] = BoundedDict(_MAX_MARKED)
-        """Trace ids in the headers of messages, by the frame of the SEND or MESSAGE."""
+        self._contexts = MessageContexts(_MAX_CONTEXTS)
         self._now_ns = 0
-        self.families: Families = []
-        """The metrics at the last update. The list is replaced, never changed, so any thread can read it."""
+        self._families: Families = []
+        """The metrics at the last update. The list is replaced, never changed."""
+
+    def read(self) -> Families:
+        """Return the metrics at the last update, in any thread."""
+        return self._families
 
     def see(self, facts: Facts) -> None:
         """Process a frame that an Observer has processed."""
         frame = facts.frame
         self._now_ns = max(self._now_ns, frame.time_ns)
-        if frame.type in _WITH_HEADERS and is_marked(frame.data, 0, len(frame.data)):
-            opened = facts.opened
-            found = (headers_of(one.properties).context for one in opened.messages) if opened is not None else ()
-            context = next(filter(None, found), None)
-            if context is not None:
-                self._marked[frame.number] = context.trace_id
+        self._contexts.see(facts)
         self.diagnosis.see(facts)
 
     def update(self, now_ns: int, findings: Iterable[Finding] = (), *, up: bool = True) -> None:
@@ -118,7 +115,7 @@ class MetricsCollector:
             samples[name].append(sample)
         for name, labels, value in self._totals(shown, up=up):
             samples[name].append(Sample(labels, value))
-        self.families = [(METRICS[name], found) for name, found in samples.items()]
+        self._families = [(METRICS[name], found) for name, found in samples.items()]
 
     def _totals(self, shown: Mapping[str, TopicState], *, up: bool) -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Yield the metrics of the whole source: name, label values, value."""
@@ -222,16 +219,10 @@ class MetricsCollector:
         bucket = histogram.observe(duration_ns)
         last = histogram.exemplars.get(bucket)
         if lifecycle is not None and (last is None or now_ns - last.time_ns >= _EXEMPLAR_NS):
-            histogram.exemplars[bucket] = Exemplar(self._trace(lifecycle, topic), duration_ns, now_ns)
+            histogram.exemplars[bucket] = Exemplar(self._trace(lifecycle), duration_ns, now_ns)
 
-    def _trace(self, lifecycle: Lifecycle, topic: TopicRecord) -> int:
+    def _trace(self, lifecycle: Lifecycle) -> int:
         """Return the trace id of a message: that of its headers, or else its stable id."""
-        if self._marked:
-            for frame in (lifecycle.sent_frame, *(one[0].frame for one in lifecycle.deliveries.values())):
-                if frame in self._marked:
-                    return self._marked[frame]
-        if topic.persistent and lifecycle.ledger >= 0:
-            return trace_id(self._cluster, topic.name, lifecycle.ledger, lifecycle.entry)
-        return publication_trace_id(
-            self._cluster, topic.name, lifecycle.producer_name, lifecycle.sequence_id, lifecycle.publish_ms
-        )
+        for _, context in self._contexts.peek(frames_of(lifecycle)):
+            return context.trace_id
+        return message_trace_id(lifecycle, self._cluster)

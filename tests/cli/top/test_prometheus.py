@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,6 +84,19 @@ def test_the_metrics_are_those_of_the_other_commands(serving, small_captures, pc
     receipts = [step["after_ms"] / 1000 for step in steps if step["what"] == "receipt"]
     assert seen[f"pcli_publish_latency_seconds_count{{{of_topic}}}"] == len(receipts)
     assert seen[f"pcli_publish_latency_seconds_sum{{{of_topic}}}"] == pytest.approx(sum(receipts))
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="prometheus is not installed")
+def test_promtool_accepts_the_metrics(serving, small_captures):
+    """It objects only to names that are Pulsar's."""
+    _, url = serving("-r", small_captures / "go" / "nack.pcap", "--speed", "max", "--interval", "0.1")
+    at_the_end(url)
+    with urlopen(url, timeout=10) as response:
+        ran = subprocess.run(["promtool", "check", "metrics"], input=response.read(), capture_output=True, check=False)
+    assert ran.returncode in (0, 3)
+    lines = ran.stderr.decode().splitlines()
+    assert lines
+    assert all(line.startswith("pulsar_") and '"_count" suffix' in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Collected:
 
     def series(self, name: str) -> Series:
         """Return the values of a metric by its labels, without the namespace."""
-        [found] = [(metric, samples) for metric, samples in self.collector.families if metric.name == name]
+        [found] = [(metric, samples) for metric, samples in self.collector.read() if metric.name == name]
         metric, samples = found
         skip = metric.labels[:1] == ("namespace",)
         return {sample.labels[skip:]: sample.value for sample in samples}  # type: ignore[misc]
