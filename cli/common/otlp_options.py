@@ -54,7 +54,7 @@ class OtlpOptions:
     ] = 30.0
     otlp_queue: Annotated[
         int, option("--otlp-queue N", "Maximum number of spans that wait for the backend.", min=1, **_PANEL)
-    ] = 20_000
+    ] = 8_192
     sample: Annotated[
         float,
         option(

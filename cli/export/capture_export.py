@@ -88,17 +88,19 @@ class CaptureExport:
         sender = SpanSender(backend, self.otlp.otlp_queue, self.otlp.otlp_timeout, live=False)
         tracker = Tracker(on_lifecycle=lambda lifecycle: sender.put(messages.spans(lifecycle)))
         reading.on_note, reading.on_end, reading.connections = tracker.note, tracker.ended, tracker.connections
-        for facts in reading.facts():
-            mark(facts)
-            messages.see(facts)
-            tracker.see(facts)
-            if sender.given_up:
-                break
-        else:
-            tracker.finish()
-            last_ns = tracker.capture.last_ns
-            sender.put(log_record(one, last_ns, messages.first_spans.get(id(one), (0, 0))) for one in findings)
-        code = sender.close()
+        try:
+            for facts in reading.facts():
+                mark(facts)
+                messages.see(facts)
+                tracker.see(facts)
+                if sender.given_up:
+                    break
+            else:
+                tracker.finish()
+                last_ns = tracker.capture.last_ns
+                sender.put(log_record(one, last_ns, messages.first_spans.get(id(one), (0, 0))) for one in findings)
+        finally:  # also after Ctrl-C or an unreadable capture
+            code = sender.close()
         report_headers(messages)
         say(f"{counted(messages.exported, 'message')} of {messages.messages} exported")
         return code or reading.finish()

@@ -138,13 +138,14 @@ def open_backend(options: OtlpOptions) -> Backend:
 def _endpoint(options: OtlpOptions) -> tuple[str, str, str]:
     """Return the address without credentials, the endpoint for the exporters, and the protocol."""
     url = options.otlp
+    shown = url.rpartition("@")[2]  # without credentials
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise LocalError(f"--otlp {url}: {error}") from None
+        raise LocalError(f"--otlp {shown}: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise LocalError(f"--otlp {url}: write http://HOST:PORT or https://HOST:PORT")
+        raise LocalError(f"--otlp {shown}: write http://HOST:PORT or https://HOST:PORT")
     named = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
     protocol = options.otlp_protocol
     if protocol == "auto":
@@ -161,7 +162,7 @@ def _headers(given: Sequence[str]) -> dict[str, str]:
     for one in given:
         name, separator, value = one.partition("=")
         if not (separator and name.strip() and name.isascii() and value.isprintable()):
-            raise LocalError(f"--otlp-header {name.strip() or one}: write NAME=VALUE")
+            raise LocalError("--otlp-header: write NAME=VALUE")  # without the text, which may be a secret
         found[name.strip().lower()] = value.strip()
     return found
 

@@ -195,6 +195,16 @@ CASES = {
         ["--broker", "{admin_nobody}", "--once"],
     ],
     "trace": [[*READ, "-T", form] for form in ("text", "json", "ndjson", "mermaid")],
+    "export": [
+        [*READ, "--otlp-timeout", "0.2", *given]
+        for given in (
+            ["--otlp", f"http://user:{MARKER}@127.0.0.1:1", "--otlp-header", f"authorization=Bearer {MARKER}"],
+            ["--otlp", f"http://user:{MARKER}@127.0.0.1:1", "--otlp-protocol", "grpc"],
+            ["--otlp", f"user:{MARKER}@127.0.0.1:1"],
+            ["--otlp", "http://127.0.0.1:1", "--otlp-header", f"authorization: {MARKER}"],
+            ["--otlp", "http://127.0.0.1:1", "--otlp-trust", "{key}"],
+        )
+    ],
     "bundle": [[*READ, "-o", "{out}/issue.zip"], [*READ, "-o", "{out}/names.zip", "--keep-names"]],
     "replay": [
         ["{capture}"],

@@ -20,7 +20,6 @@ from pcli.codec.observe.telemetry.message_contexts import MessageContexts
 from pcli.codec.observe.telemetry.sampling import Sampler
 from pcli.codec.observe.telemetry.spans import Attributes, Span
 from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, is_system
-from pcli.codec.observe.tracking.message_timeline import steps_of
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 __all__ = ["MessageSpans", "all_frames"]
@@ -93,9 +92,17 @@ class MessageSpans:
 
 
 def all_frames(lifecycle: Lifecycle) -> Iterator[int]:
-    """Yield the frames of all steps of a lifecycle, and those of its chunks and deliveries."""
-    yield from (step.frame for step in steps_of(lifecycle))
+    """Yield the frames of a lifecycle. 0 is an unknown frame."""
     yield from frames_of(lifecycle)
+    for one in (lifecycle, *lifecycle.earlier):
+        yield one.receipt_frame
+    yield from (frame for _, frame, _ in lifecycle.dead_letters)
+    for deliveries in lifecycle.deliveries.values():
+        for delivery in deliveries:
+            yield delivery.again[0]
+            for ack in delivery.acks:
+                yield ack.frame
+                yield ack.answer_frame
 
 
 def _frames(span: Span) -> set[int]:

@@ -79,6 +79,12 @@ def test_a_capture_on_stdin(pcli, receiver, small_captures):
     assert (ran.code, len(receiver.spans)) == (0, 136)
 
 
+def test_the_reader_waits_while_the_queue_is_full(export, receiver):
+    ran = export(SHARED, receiver.url, "--otlp-queue", "7")
+    assert (ran.code, len(receiver.spans)) == (0, 136)
+    assert len(receiver.scopes) >= 136 / 7
+
+
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_busy_backend_receives_every_span_later(export, receiver, status):
     receiver.answers.append(status)
@@ -145,7 +151,7 @@ def test_a_certificate_that_is_not_trusted(export, https_receiver, tmp_path):
         (["--otlp", "localhost:4318"], "--otlp localhost:4318: write http://HOST:PORT or https://HOST:PORT"),
         (["--otlp", "http://:4318"], "--otlp http://:4318: write http://HOST:PORT or https://HOST:PORT"),
         (["--otlp", "http://a:70000"], "--otlp http://a:70000: Port out of range 0-65535"),
-        (["--otlp", "http://a", "--otlp-header", "key"], "--otlp-header key: write NAME=VALUE"),
+        (["--otlp", "http://a", "--otlp-header", "key"], "--otlp-header: write NAME=VALUE"),
         (["--otlp", "http://a", "--otlp-trust", "no.pem"], "--otlp-trust no.pem: no such file or directory"),
         ([], "--otlp URL is missing: for example --otlp http://localhost:4318"),
         (["--otlp", "http://a", "-i", "lo"], "use exactly one of -r FILE, -i IFACE and --proxy HOST:PORT"),
