@@ -121,6 +121,7 @@ bench: $(READY)
 	$(BIN)/python bench/client.py
 	$(BIN)/python bench/proxy.py
 	$(BIN)/python bench/observe.py
+	$(BIN)/python bench/export.py
 	$(BIN)/python bench/browse.py
 	$(BIN)/python bench/spark.py
 

@@ -98,7 +98,7 @@ class CaptureExport:
             else:
                 tracker.finish()
                 last_ns = tracker.capture.last_ns
-                sender.put(log_record(one, last_ns, messages.first_spans.get(id(one), (0, 0))) for one in findings)
+                sender.put(log_record(one, last_ns, messages.first_spans.get(one.identity, (0, 0))) for one in findings)
         finally:  # also after Ctrl-C or an unreadable capture
             code = sender.close()
         report_headers(messages)

@@ -129,7 +129,7 @@ class LiveSpans:
             self._messages.findings.add(finding)
             for lifecycle in {one for frame in finding.frames if (one := self._recent.get(frame)) is not None}:
                 self._export(lifecycle)
-        missing = {frame for one in findings if id(one) not in self._messages.first_spans for frame in one.frames}
+        missing = {frame for one in findings if one.identity not in self._messages.first_spans for frame in one.frames}
         if missing:  # the log records of these findings name a message that has not left
             opened = self.diagnosis.subscriptions.lifecycles.sent_before(self.diagnosis.capture.last_ns)
             for lifecycle in (*opened, *(one for _, one in self._settling)):
@@ -138,4 +138,4 @@ class LiveSpans:
 
     def _log(self, findings: list[Finding], now_ns: int) -> None:
         first = self._messages.first_spans
-        self._sender.put([log_record(one, now_ns, first.get(id(one), (0, 0))) for one in findings])
+        self._sender.put([log_record(one, now_ns, first.get(one.identity, (0, 0))) for one in findings])

@@ -99,7 +99,10 @@ class Backend:
         kind: type[Span] | type[LogRecord] = type(items[0])
         convert: Any = sdk_span if kind is Span else sdk_log
         self._failures.outcome = Outcome()
-        result = self._exporters[kind].export([convert(one, self._resource, self._scope) for one in items])
+        try:
+            result = self._exporters[kind].export([convert(one, self._resource, self._scope) for one in items])
+        except Exception as error:  # the sender must go on with the next request
+            return Outcome(f"{type(error).__name__}: {error}")
         outcome = self._failures.outcome
         if result.name == "SUCCESS":
             return Outcome(rejected=outcome.rejected, error=outcome.error if outcome.rejected else "")

@@ -1,4 +1,4 @@
-"""Spans and log records in the types of OpenTelemetry's SDK."""
+"""Spans and log records in the types of OpenTelemetry's SDK, with values that its exporters can encode."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+    from pcli.codec.observe.telemetry.spans import Attributes, LogRecord, Span
     from pcli.codec.observe.telemetry.spans import Link as SpanLink
-    from pcli.codec.observe.telemetry.spans import LogRecord, Span
 
 __all__ = ["sdk_log", "sdk_span"]
 
+_LIMIT: Final = 1 << 63
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _KINDS: Final = {"producer": SpanKind.PRODUCER, "consumer": SpanKind.CONSUMER, "client": SpanKind.CLIENT}
 _SEVERITIES: Final = {
@@ -31,12 +32,12 @@ def sdk_span(span: Span, resource: Resource, scope: InstrumentationScope) -> Rea
     """Return an ended span."""
     parent = _context(span.trace_id, span.parent_id, remote=span.parent_remote) if span.parent_id else None
     return ReadableSpan(
-        span.name,
+        _text(span.name),
         _context(span.trace_id, span.span_id, span.state),
         parent,
         resource,
-        span.attributes,
-        [Event(one.name, one.attributes, one.time_ns) for one in span.events],
+        _encodable(span.attributes),
+        [Event(one.name, _encodable(one.attributes), one.time_ns) for one in span.events],
         [_link(one, span) for one in span.links],
         _KINDS[span.kind],
         status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
@@ -63,10 +64,26 @@ def sdk_log(record: LogRecord, resource: Resource, scope: InstrumentationScope) 
         trace_flags=_SAMPLED if record.trace_id else TraceFlags.get_default(),
         severity_text=text,
         severity_number=number,
-        body=record.body,
-        attributes=record.attributes,
+        body=_text(record.body),
+        attributes=_encodable(record.attributes),
     )
     return ReadableLogRecord(found, resource, scope)
+
+
+def _encodable(attributes: Attributes) -> Attributes:
+    """Return attributes that OTLP can contain: text of a peer can have surrogates, and its numbers 64 unsigned bits."""
+    return {
+        name: _text(value)
+        if isinstance(value, str)
+        else str(value)
+        if isinstance(value, int) and not -_LIMIT <= value < _LIMIT
+        else value
+        for name, value in attributes.items()
+    }
+
+
+def _text(text: str) -> str:
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _context(trace_id: int, span_id: int, state: str = "", *, remote: bool = False) -> SpanContext:

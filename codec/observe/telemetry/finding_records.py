@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.rules import RULES, Finding
 from pcli.codec.observe.telemetry.spans import Attributes, Event, LogRecord, Span
 
@@ -20,11 +21,15 @@ _WITH_KEYS: Final = frozenset({"key-order-broken", "mixed-key-batches", "stuck-b
 """Rules whose text contains keys."""
 
 
+MAX_FRAMES: Final = 80_000
+"""Maximum number of frames whose findings are kept: those of 10,000 findings."""
+
+
 class FindingIndex:
     """The findings of a capture by the frames that are evidence."""
 
     def __init__(self, findings: Iterable[Finding] = ()) -> None:
-        self._by_frame: dict[int, list[Finding]] = {}
+        self._by_frame: BoundedDict[int, list[Finding]] = BoundedDict(MAX_FRAMES)
         for one in findings:
             self.add(one)
 

@@ -139,8 +139,9 @@ def _common(lifecycle: Lifecycle, cluster: str) -> Attributes:
         found["messaging.message.body.size"] = lifecycle.size
         if lifecycle.ledger >= 0:
             found["messaging.message.id"] = f"{lifecycle.id}:{lifecycle.partition}"
-    if lifecycle.doubts:
-        found["pcli.doubts"] = ",".join(sorted(lifecycle.doubts))
+    doubts = lifecycle.doubts | ({"evicted"} if lifecycle.evicted else set())
+    if doubts:
+        found["pcli.doubts"] = ",".join(sorted(doubts))
     return found | _destination(lifecycle.topic.name if lifecycle.topic is not None else "")
 
 

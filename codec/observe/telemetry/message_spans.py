@@ -9,7 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
@@ -23,6 +23,9 @@ from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, is_sys
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 __all__ = ["MessageSpans", "all_frames"]
+
+MAX_FINDINGS: Final = 10_000
+"""Maximum number of findings whose first span is kept."""
 
 _MAX_STREAMS: Final = 20_000
 """Maximum number of connections whose addresses are kept."""
@@ -41,8 +44,8 @@ class MessageSpans:
         """Number of complete lifecycles."""
         self.exported = 0
         """Number of those that were selected."""
-        self.first_spans: dict[int, tuple[int, int]] = {}
-        """The trace and the span of the first message with a finding, by the id of the object."""
+        self.first_spans: BoundedDict[tuple[Any, ...], tuple[int, int]] = BoundedDict(MAX_FINDINGS)
+        """The trace and the span of the first message with a finding, by the identity of the finding."""
         self._cluster = cluster
         self._sampler = sampler or Sampler()
         self._wanted = wanted
@@ -88,7 +91,7 @@ class MessageSpans:
             for span in trace.spans:
                 if not _frames(span).isdisjoint(finding.frames):
                     span.events.append(finding_event(finding, span))
-                    self.first_spans.setdefault(id(finding), (span.trace_id, span.span_id))
+                    self.first_spans.setdefault(finding.identity, (span.trace_id, span.span_id))
 
 
 def all_frames(lifecycle: Lifecycle) -> Iterator[int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pcli.codec.observe.telemetry.spans import SCHEMA_URL
+from pcli.cli.common.otlp_options import OtlpOptions
+from pcli.cli.export.otlp_backend import Outcome, open_backend
+from pcli.codec.observe.telemetry.spans import SCHEMA_URL, Span
 
 SHARED = "python/10-shared-redelivery.pcap"
 FINDINGS = "python/25-no-flow.pcapng"
@@ -83,6 +85,14 @@ def test_the_reader_waits_while_the_queue_is_full(export, receiver):
     ran = export(SHARED, receiver.url, "--otlp-queue", "7")
     assert (ran.code, len(receiver.spans)) == (0, 136)
     assert len(receiver.scopes) >= 136 / 7
+
+
+def test_text_and_numbers_of_a_peer_that_protobuf_does_not_accept(receiver, attributes):
+    backend = open_backend(OtlpOptions(otlp=receiver.url))
+    span = Span(1, 2, "send a\udcff", "producer", 1, 2, attributes={"name": "\ud800", "number": 1 << 63, "low": -1})
+    assert backend.export([span]) == Outcome()
+    assert receiver.spans[0].name == "send a?"
+    assert attributes(receiver.spans[0]) == {"name": "?", "number": str(1 << 63), "low": -1}
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
