@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all fresh check lint types imports docs site man proto proto-check wheel-check dist lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios ecosystem crash replay-real clean
+.PHONY: demo test test-all fresh check lint types imports docs site man proto proto-check wheel-check dist executable lock audit bench fuzz fuzz-coverage conform differential simulate mutants scenarios ecosystem crash replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -21,7 +21,8 @@ test-all: $(READY)
 	$(PYTEST)
 
 # `make demo` and `make test` on a new Debian without compilers, Java and capture tools. It needs root and debootstrap.
-# FRESH_OPTIONS: more options of tests/fresh/run.sh, for instance --python PREFIX.
+# FRESH_OPTIONS: more options of tests/fresh/run.sh, for instance --python PREFIX, or --executable FILE for the executable
+# on a Debian without Python.
 fresh:
 	bash tests/fresh/run.sh $(FRESH_OPTIONS)
 
@@ -65,6 +66,11 @@ dist: $(READY)
 	rm -rf dist build/lib build/bdist.*
 	$(BIN)/python -c "from setuptools import build_meta; build_meta.build_sdist('dist'); build_meta.build_wheel('dist')"
 
+# pcli with its Python and all extras but Spark in one file, build/executable/pcli (executable/README.md).
+executable: $(VENV)-executable/ready build/installed
+	$(VENV)-executable/bin/pip -q --disable-pip-version-check install --no-deps --force-reinstall build/wheel/*.whl
+	$(VENV)-executable/bin/python executable/build.py build/executable
+
 # The generated code of codec/proto. proto-check fails if it differs from what the .proto generates.
 proto: $(VENV)-proto/ready
 	PATH="$(CURDIR)/$(VENV)-proto/bin:$$PATH" python -m grpc_tools.protoc -I codec/proto \
@@ -104,6 +110,7 @@ man: $(READY)
 UV ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
           --no-emit-index-url --no-emit-find-links
+EXECUTABLE := tables report hdfs capture crypto otel prometheus tui
 lock:
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) pyproject.toml --extra crypto -o requirements/broker.txt
@@ -112,7 +119,7 @@ lock:
 	$(COMPILE) --group proto -o requirements/proto.txt
 	$(COMPILE) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
-	$(COMPILE) --group executable -o requirements/executable.txt
+	$(COMPILE) pyproject.toml $(EXECUTABLE:%=--extra %) --group executable -o requirements/executable.txt
 	$(COMPILE) --group site -o requirements/site.txt
 
 bench: $(READY)
@@ -190,7 +197,7 @@ audit: $(VENV)-audit/ready
 	for file in core all dev; do $(VENV)-audit/bin/pip-audit --strict --disable-pip -r requirements/$$file.txt || exit 1; done
 
 clean:
-	rm -rf build $(VENV) $(VENV)-proto $(VENV)-audit $(VENV)-site
+	rm -rf build $(VENV) $(VENV)-proto $(VENV)-audit $(VENV)-executable $(VENV)-site
 
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -206,6 +213,11 @@ $(VENV)-proto/ready: requirements/proto.txt
 $(VENV)-site/ready: requirements/site.txt
 	$(PYTHON) -m venv $(VENV)-site
 	$(VENV)-site/bin/pip -q --disable-pip-version-check install --require-hashes -r requirements/site.txt
+	touch $@
+
+$(VENV)-executable/ready: requirements/executable.txt
+	$(PYTHON) -m venv $(VENV)-executable
+	$(VENV)-executable/bin/pip -q --disable-pip-version-check install --require-hashes -r requirements/executable.txt
 	touch $@
 
 $(VENV)-audit/ready: requirements/audit.txt

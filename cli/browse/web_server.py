@@ -45,9 +45,8 @@ class WebServer(Server):
     def __init__(self, arguments: Sequence[str], title: str, listening: socket.socket, token: str) -> None:
         """``arguments`` are those of the command that each page runs. ``listening`` is a bound socket."""
         port = listening.getsockname()[1]
-        command = "exec " + shlex.join(
-            [sys.executable, "-m", "pcli.cli", *arguments]
-        )  # the process itself, not a shell
+        program = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "pcli.cli"]
+        command = "exec " + shlex.join([*program, *arguments])  # the process itself, not a shell
         super().__init__(command, host=_HOST, port=port, title=title, templates_path=Path(__file__).parent)
         self._socket = listening
         self._token = token

@@ -68,6 +68,11 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _spark(part: str) -> Iterator[Check]:
+    from pcli.spark.jobs import missing_packages
+
+    if missing_packages.FROZEN:
+        yield Check(part, "pyspark", False, "not part of the executable", "pip install 'pulsar-pcli[spark]'")  # noqa: FBT003
+        return
     yield _java(part)
     yield from _packages(part)
     from pcli.spark.jobs.machine_resources import cpus, memory_mb
@@ -132,7 +137,9 @@ def _rights(part: str, programs: list[str]) -> Check:
     if able:
         return Check(part, name, True, f"granted to {able[0]}", "")  # noqa: FBT003
     program = programs[0] if programs else sys.executable
-    get = f"sudo, or once: sudo setcap cap_net_raw,cap_net_admin+eip {program}"
+    # Linux ignores the path of the executable's libraries if the program has capabilities.
+    frozen = program == sys.executable and getattr(sys, "frozen", False)
+    get = "sudo" if frozen else f"sudo, or once: sudo setcap cap_net_raw,cap_net_admin+eip {program}"
     return Check(part, name, False, "raw sockets are refused", get)  # noqa: FBT003
 
 

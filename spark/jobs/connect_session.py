@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import LocalError
 from pcli.spark.jobs.code_distribution import ship_once
+from pcli.spark.jobs.missing_packages import missing_packages
 from pcli.spark.jobs.spark_errors import plain_errors
 from pcli.spark.tables.uri_redaction import hidden
 
@@ -29,7 +30,7 @@ def open_connect(remote: str, conf: Mapping[str, str] | None = None) -> Iterator
         import grpc  # noqa: F401
         from pyspark.sql.connect.session import SparkSession
     except ImportError:
-        raise LocalError("Spark Connect needs more packages: pip install 'pulsar-pcli[connect]'") from None
+        raise missing_packages("Spark Connect", "connect") from None
     _check_server(remote)
     with plain_errors():
         session = SparkSession.builder.config(map=dict(conf or {})).remote(remote).create()

@@ -28,6 +28,7 @@ from pcli.spark.jobs.code_distribution import ship, unship
 from pcli.spark.jobs.java import find_java, java_home
 from pcli.spark.jobs.job_cancellation import call_in_thread, stop_in_thread
 from pcli.spark.jobs.machine_resources import memory_mb
+from pcli.spark.jobs.missing_packages import missing_packages
 from pcli.spark.jobs.settings import is_local, runs_locally, settings_for
 from pcli.spark.jobs.spark_errors import error_text, one_line
 from pcli.spark.jobs.yarn_addresses import resource_managers
@@ -88,7 +89,7 @@ def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: b
     try:
         import pyspark
     except ImportError:
-        raise LocalError("Spark is not installed: pip install 'pulsar-pcli[spark]'") from None
+        raise missing_packages("Spark", "spark") from None
     _check_master(master, conf or {})
     settings = settings_for(master, memory_mb(), conf or {})
     with (
