@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.output import Exit
 from pcli.cli.top.rows import Snapshot
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.errors import LocalError, PcliError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class CaptureSource:
         ``packets`` collects the packet numbers for the text of findings. The findings are compared with ``api``.
         ``metrics`` receives the frames and the findings.
         """
-        from pcli.codec.observe.diagnosis import Diagnosis
+        from pcli.codec.observe.diagnosis import MAX_FINDINGS, Diagnosis
 
         reading.system, reading.on_note, reading.on_end = True, self._take_note, self._take_end
         self._reading = reading
@@ -83,7 +84,7 @@ class CaptureSource:
         """The error that ended the input, if there was one."""
         self._asked = False
         """Whether a poll has returned."""
-        self._found: dict[tuple[Any, ...], Finding] = {}
+        self._found: BoundedDict[tuple[Any, ...], Finding] = BoundedDict(MAX_FINDINGS)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -138,7 +139,7 @@ class CaptureSource:
         """Collect new findings and update the metrics; return the current time. The caller holds the lock."""
         now_ns = self._clock()
         found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
-        self._found |= {one.identity: one for one in found}
+        self._found.update({one.identity: one for one in found})
         if self._metrics is not None:
             self._metrics.update(now_ns, found, up=not self._over and self.fault is None)
         return now_ns

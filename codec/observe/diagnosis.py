@@ -45,6 +45,9 @@ __all__ = [
 MAX_FINDINGS: Final = 10_000
 """Maximum number of findings. They occupy about 20 MB."""
 
+_MAX_REPORTED: Final = 5 * MAX_FINDINGS
+"""Maximum number of reported findings that are recognized. After that, an old finding may be reported again."""
+
 _MAX_SERVERS: Final = 20_000
 """Maximum number of connections whose servers are kept. They occupy about 5 MB."""
 
@@ -132,7 +135,8 @@ class Diagnosis:
         self._found: dict[tuple[Any, ...], _Found] = {}
         self._servers: BoundedDict[int, str] = BoundedDict(_MAX_SERVERS)
         """The servers of the last connections that are complete, for the places of incidents."""
-        self._reported: set[tuple[Any, ...]] = set()
+        self._reported: BoundedDict[tuple[Any, ...], None] = BoundedDict(_MAX_REPORTED)
+        """The identities of the findings that a poll has returned."""
         self._seen: Counter[str] = Counter()
         self._messages = 0
         self._end_ns = 0
@@ -169,6 +173,12 @@ class Diagnosis:
     def ended(self, end: StreamEnd) -> None:
         """Process the end of a TCP connection."""
         self._tracker.ended(end)
+
+    def forget_ended(self, before_ns: int, unattended_ns: int) -> None:
+        """Remove what has ended, as `Tracker.forget_ended`, and findings that a poll has returned if there are many."""
+        self._tracker.forget_ended(before_ns, unattended_ns)
+        if len(self._found) > MAX_FINDINGS // 2:
+            self._found = {name: one for name, one in self._found.items() if name not in self._reported}
 
     def finish(self, now_ns: int = 0) -> None:
         """Evaluate all remaining records. ``now_ns`` is the current time, for live traffic."""
@@ -219,7 +229,7 @@ class Diagnosis:
                 for rule in self._rules[group]:
                     new |= {found.identity: found for found in rule.evaluate(record, moment)}
         new = {name: found for name, found in new.items() if name not in self._reported}
-        self._reported.update(new)
+        self._reported.update(dict.fromkeys(new))
         return sorted(new.values(), key=by_weight)
 
     def findings(self) -> list[Finding]:

@@ -55,6 +55,18 @@ _MAX_CONTEXTS: Final = 10_000
 _EXEMPLAR_NS: Final = 1_000_000_000
 """Minimum age of the exemplar of a bucket before another one replaces it."""
 
+_FORGET_NS: Final = 5_000_000_000
+"""Minimum time between two removals of what has ended."""
+
+_KEPT_NS: Final = 300_000_000_000
+"""Time for which the records of what has ended are kept, so that a client that reconnects has the same record."""
+
+_UNATTENDED_NS: Final = 3_600_000_000_000
+"""Time for which a durable subscription without consumers is kept."""
+
+_MAX_TOPICS: Final = 5_000
+"""Number of topics above which the records of what has ended are not kept."""
+
 _LATENCY: Final = {kind: f"pcli_{kind}_latency_seconds" for kind in ("publish", "dispatch", "acknowledge")}
 _TOPIC_COUNTERS: Final = ("pulsar_in_messages_total", "pulsar_in_bytes_total")
 _SUBSCRIPTION_COUNTERS: Final = (
@@ -82,7 +94,7 @@ class MetricsCollector:
         self._concerned: BoundedDict[Key, int] = BoundedDict(_MAX_CONCERNED)
         """Time of the last finding about an object."""
         self._contexts = MessageContexts(_MAX_CONTEXTS)
-        self._now_ns = 0
+        self._now_ns = self._forgotten_ns = 0
         self._families: Families = []
         """The metrics at the last update. The list is replaced, never changed."""
 
@@ -105,6 +117,8 @@ class MetricsCollector:
         topics = self.diagnosis.subscriptions.lifecycles.topics
         shown = {name: one for name, one in topics.items() if name and not one.record.system}
         self._count_all(shown.values())
+        self._forget()
+        shown = {name: one for name, one in shown.items() if name in topics}
         concerned = {key for key, time_ns in self._concerned.items() if self._now_ns - time_ns < _CONCERNED_NS}
         for level in (self._topics, self._subscriptions, self._consumers):
             level.choose(self._now_ns, concerned)
@@ -116,6 +130,23 @@ class MetricsCollector:
         for name, labels, value in self._totals(shown, up=up):
             samples[name].append(Sample(labels, value))
         self._families = [(METRICS[name], found) for name, found in samples.items()]
+
+    def _forget(self) -> None:
+        """Remove what has ended, after it was counted. If there are many topics, all that ended are removed at once."""
+        if self._now_ns - self._forgotten_ns < _FORGET_NS:
+            return
+        self._forgotten_ns = self._now_ns
+        topics = self.diagnosis.subscriptions.lifecycles.topics
+        few = len(topics) <= _MAX_TOPICS
+        self.diagnosis.forget_ended(
+            self._now_ns - (_KEPT_NS if few else 0), self._now_ns - (_UNATTENDED_NS if few else 0)
+        )
+        # A topic or subscription that appears again has a new record, which counts from 0.
+        self._counted = {
+            key: counts
+            for key, counts in self._counted.items()
+            if key[0] in topics and (len(key) == 1 or key[1] in topics[key[0]].record.subscriptions)
+        }
 
     def _totals(self, shown: Mapping[str, TopicState], *, up: bool) -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Yield the metrics of the whole source: name, label values, value."""

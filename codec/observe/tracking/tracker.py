@@ -130,6 +130,14 @@ class Tracker:
         self.subscriptions.end(stream, end, time_ns, frame)
         self.scalable_topics.end(stream, end, time_ns, frame)
 
+    def forget_ended(self, before_ns: int, unattended_ns: int) -> None:
+        """Remove the producers, consumers, subscriptions and topics that ended before a time, for live traffic.
+
+        Subscriptions without consumers are removed if their last consumer left before ``unattended_ns``.
+        """
+        self.producers.forget_ended(before_ns)
+        self.subscriptions.forget_ended(before_ns, unattended_ns)
+
     def finish(self) -> None:
         """Process the end of the capture."""
         now = self.capture.last_ns

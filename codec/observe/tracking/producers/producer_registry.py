@@ -244,19 +244,25 @@ class ProducerRegistry:
         ended = [key for key, one in self._kept.items() if one.session.end]
         lasting = (key for key, one in self._kept.items() if not one.session.end)
         for key in list(islice(chain(ended, lasting), max(1, self._max_producers // 10))):
+            self._kept[key].record.doubts.add("evicted")
+            self._count("producers")
             self._drop(self._kept[key])
+
+    def forget_ended(self, before_ns: int) -> None:
+        """Remove the producers whose session ended before a time."""
+        for producer in list(self._kept.values()):
+            if producer.session.end and producer.session.ended_ns < before_ns:
+                self._drop(producer)
 
     def _drop(self, producer: ProducerSession) -> None:
         key, record = producer.key, producer.record
         self.give_up_open_sends(producer, record.last_ns, 0)
         self.mark_lost(producer, list(producer.resendable))
         del self._kept[key]
-        record.doubts.add("evicted")
         if producer.topic is not None:
             producer.topic.producers.pop(key[1], None)
         elif self._began_before_capture.get(record.name) is producer:
             del self._began_before_capture[record.name]
-        self._count("producers")
         if self._on_done is not None:
             self._on_done("producer", record)
 

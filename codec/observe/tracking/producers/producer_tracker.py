@@ -103,6 +103,10 @@ class ProducerTracker:
         self._resends.end(stream)
         self._transactions.end(stream, time_ns)
 
+    def forget_ended(self, before_ns: int) -> None:
+        """Remove the producers that ended before a time."""
+        self._registry.forget_ended(before_ns)
+
     def finish(self, now_ns: int) -> None:
         """Complete all records; ``now_ns`` is the time of the last frame."""
         self._registry.finish()

@@ -222,6 +222,14 @@ class ConsumerSessions:
             if attached and end in LOST:
                 connections_lost(consumer.subscription.topic)
 
+    def forget_ended(self, before_ns: int) -> None:
+        """Remove the consumers that ended before a time while their connection is open."""
+        for consumers in self._connections.values():
+            for number, consumer in list(consumers.items()):
+                session = consumer.record.session
+                if consumer.ended and (session is None or 0 <= session.ended_ns < before_ns):
+                    del consumers[number]
+
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Add the doubts of a connection to its consumers."""
         self._doubts.setdefault(stream, set()).update(doubts)

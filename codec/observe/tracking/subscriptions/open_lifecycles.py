@@ -228,6 +228,19 @@ class OpenLifecycles:
         for at in list(topic.lifecycles):
             self.remove_if_acknowledged(topic, at)
 
+    def forget_topic(self, topic: TopicState) -> None:
+        """Remove a topic and emit its lifecycles."""
+        for lifecycle in dict.fromkeys((*topic.lifecycles.values(), *topic.unpositioned.values())):
+            self.remove(topic, lifecycle)
+        for lifecycle in dict.fromkeys(topic.complete.values()):
+            del self._complete[lifecycle]
+            self.emit(lifecycle)
+        del self.topics[topic.record.name]
+        for ledger in topic.ledgers:
+            if self.owners.get(ledger) is topic:
+                del self.owners[ledger]
+        self._names = {name: full for name, full in self._names.items() if full != topic.record.name}
+
     def finish(self) -> None:
         """Emit the remaining lifecycles, complete lifecycles first."""
         for lifecycle in self._complete:

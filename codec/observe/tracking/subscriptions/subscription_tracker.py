@@ -31,6 +31,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
 from pcli.codec.observe.tracking.subscriptions.dead_letters import dead_letter, is_marked
 from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import may_be_blocked, permits_granted
+from pcli.codec.observe.tracking.subscriptions.ended_state import forget_ended_topics
 from pcli.codec.observe.tracking.subscriptions.inference import conclude, topics_at
 from pcli.codec.observe.tracking.subscriptions.message_counting import begin
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OnLatency, OpenLifecycles
@@ -132,6 +133,11 @@ class SubscriptionTracker:
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """End the consumers of a connection; ``end`` is a key of ENDS, and ``frame`` is the last frame."""
         self._sessions.end(stream, end, time_ns, frame)
+
+    def forget_ended(self, before_ns: int, unattended_ns: int) -> None:
+        """Remove what ended before a time, and subscriptions whose last consumer left before ``unattended_ns``."""
+        self._sessions.forget_ended(before_ns)
+        forget_ended_topics(self.lifecycles, before_ns, unattended_ns)
 
     def finish(self, now_ns: int) -> None:
         """Complete all records; ``now_ns`` is the time of the last frame."""
