@@ -114,11 +114,11 @@ class _ProducerOutcomes:
         self.owners: dict[int, int] = {}
         """Producer ids by frame."""
         self.capture = CaptureRecord()
-        self._lifecycles = OpenLifecycles(self.capture, None, None, 0)
+        self.lifecycles = OpenLifecycles(self.capture, None, None, 0)
 
     def topic(self, name: str) -> TopicRecord:
         """Return the record of a topic, as SubscriptionTracker does."""
-        return self._lifecycles.topic(name).record
+        return self.lifecycles.topic(name).record
 
     def stored(self, lifecycle: Lifecycle) -> None:
         """Collect a stored lifecycle."""
