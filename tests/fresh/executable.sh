@@ -136,4 +136,12 @@ get "$(grep -o 'http://.*' metrics)"
 grep -q 'topic="persistent://public/25-no-flow/queue"' <&3 || fail "the metrics lack the topic"
 kill -TERM "$server"
 wait "$server" || true
+echo "spans"
+for protocol in http/protobuf grpc; do
+    pcli export -r "$flow" --otlp http://127.0.0.1:1 --otlp-protocol $protocol > spans 2>&1 &
+    server=$!
+    awaits "Connection refused" cat spans
+    kill -KILL "$server"
+    wait "$server" 2> /dev/null || true
+done
 echo "executable: all passed"
