@@ -78,8 +78,7 @@ class DiagnosisTap:
         with self._lock:
             self._diagnosis.finish(time.time_ns())
             self._print(self._diagnosis.unreported())
-            if self._prints:
-                say(summary(self._diagnosis.findings(), self._diagnosis))
+            say(summary(self._diagnosis.findings(), self._diagnosis))
 
     def _print(self, found: list[Finding]) -> None:
         for one in found if self._prints else ():

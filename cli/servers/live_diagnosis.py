@@ -42,5 +42,5 @@ def live_diagnosis(
             yield taps, urls
         finally:
             stop.set()
-    for tap in taps:
+    for tap in taps if prints else ():
         tap.finish()

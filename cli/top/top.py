@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
@@ -109,7 +108,7 @@ def top(
         live = cast("CaptureSource", source)
         if not _has_terminal():
             raise typer.Exit(_serve(live, interval, endpoint.url))
-        raise typer.Exit(_run(live, interval, once=False, segments=segments, refresh=live.refresh))
+        raise typer.Exit(_run(live, interval, once=False, segments=segments, endpoint=endpoint.url))
 
 
 class _Source(Protocol):
@@ -195,12 +194,10 @@ def _serve(source: CaptureSource, interval: float, url: str) -> Exit:
     return code
 
 
-def _run(
-    source: _Source, interval: float, *, once: bool, segments: bool, refresh: Callable[[], None] | None = None
-) -> Exit:
+def _run(source: _Source, interval: float, *, once: bool, segments: bool, endpoint: str = "") -> Exit:
     """Show the page until the user quits, or print it once. Return the exit code.
 
-    ``refresh`` is called every second, also while the page is paused.
+    ``endpoint`` is the URL of the metrics, if they are served. They are also updated while the page is paused.
 
     Raises LocalError if the page has no terminal.
     """
@@ -214,11 +211,14 @@ def _run(
     except ModuleNotFoundError:
         raise LocalError("the live page requires pulsar-pcli[tui]; --once does not") from None
     first = source.poll()
-    if refresh is not None:
+    if endpoint:
         from pcli.cli.diagnosis.capture_diagnosis import repeat
 
-        threading.Thread(target=repeat, args=(refresh, threading.Event()), daemon=True).start()
-    TopPage(source.poll, interval, source.title, first, segments=segments).run()
+        threading.Thread(
+            target=repeat, args=(cast("CaptureSource", source).refresh, threading.Event()), daemon=True
+        ).start()
+    title = f"{source.title}  {endpoint}".rstrip()
+    TopPage(source.poll, interval, title, first, segments=segments).run()
     return source.close()
 
 

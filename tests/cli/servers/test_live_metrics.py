@@ -18,6 +18,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+
 pytest.importorskip("prometheus_client", reason="the extra pulsar-pcli[prometheus] is not installed")
 
 TOPIC = "persistent://public/default/orders"
@@ -183,6 +186,54 @@ def test_prometheus_answers_questions_about_the_traffic(command, traffic, ask, b
     assert process.communicate(timeout=20) == ("", "")
     assert process.returncode == 0
     answer(prometheus, "up", 0)
+
+
+@pytest.mark.slow
+def test_prometheus_scrapes_top_on_an_interface(top, traffic, ask, broker):
+    """The traffic of a client and a mini-broker on the loopback interface, without a proxy."""
+    port = int(broker.service_url.rpartition(":")[2])
+    process, url = top("-f", f"tcp port {port}")
+    frames = 0.0
+    while not frames:  # the capture program has no signal for its start
+        with socket.create_connection(("127.0.0.1", port), 10) as client:
+            client.sendall(push_frame(pb.CommandConnect(client_version="tester", protocol_version=20)))
+            assert client.recv(1)
+        frames = scrape(url).get("pcli_frames_total", 0.0)
+    prometheus = ask(url)
+    traffic(broker.service_url)
+    answer(prometheus, 'pcli_acknowledge_latency_seconds_count{subscription="work"}', 2)
+    stats = json.loads(read(f"{broker.http_url}/admin/v2/persistent/public/default/orders/stats"))
+    [work] = stats["subscriptions"].values()
+    answer(prometheus, f'increase(pulsar_in_messages_total{{topic="{TOPIC}"}}[1h]) >= bool 0', 1)
+    answer(prometheus, "pulsar_in_messages_total", stats["msgInCounter"])
+    answer(prometheus, "pulsar_subscription_back_log", work["msgBacklog"])
+    answer(prometheus, "pulsar_consumer_available_permits", work["consumers"][0]["availablePermits"])
+    answer(prometheus, "pcli_source_up", 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20)[0] == ""
+    assert process.returncode == 0
+
+
+@pytest.fixture
+def top() -> Iterator[Callable[..., tuple[Any, str]]]:
+    """Start ``pcli top -i lo --prometheus``; return the process and the URL. Skip the test if that is not possible."""
+    if not (shutil.which("tcpdump") or shutil.which("dumpcap")):
+        pytest.skip("no live capture here: neither tcpdump nor dumpcap is installed")
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> tuple[Any, str]:
+            words = [sys.executable, "-m", "pcli.cli", "top", "-i", "lo", "--prometheus", "0", *arguments]
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                pytest.skip(f"no live capture here: {process.communicate(timeout=20)[1]}")
+            return process, line.split()[-1]
+
+        yield start
 
 
 @pytest.mark.parametrize(
