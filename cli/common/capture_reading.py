@@ -66,6 +66,8 @@ class CaptureReading:
     """A function that is called in the first pass for every note, in order with the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
     """A function that is called in the first pass for every TCP connection that ends."""
+    tracks_again: bool = False
+    """Whether these two functions are also called in later passes."""
     connections: ConnectionTracker | RepeatDetector | DiagnosedCaptures | None = None
     """The detector of connections that repeat others. If a command tracks the frames, it sets this field; otherwise the
     first pass creates a detector."""
@@ -152,7 +154,7 @@ class CaptureReading:
             if not isinstance(event, CapturedFrame):
                 if isinstance(event, StreamEnd):
                     observer.close(event.stream.number)
-                if first_pass:
+                if first_pass or self.tracks_again:
                     self._report(event)
                 continue
             if streams is not None and event.stream is not stream:
@@ -286,6 +288,8 @@ class CaptureReading:
             return
         if self.on_note is not None:
             self.on_note(event)
+        if self.tracks_again:
+            return  # the first pass has added the note
         if event.kind == "file":
             self.code = Exit.DAMAGED
         self._notes.add(event)

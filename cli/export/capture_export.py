@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pcli.cli.common.otlp_options import OtlpOptions
     from pcli.codec.capture import ReadOptions
     from pcli.codec.observe import Facts
-    from pcli.codec.observe.diagnosis import Diagnosis
+    from pcli.codec.observe.rules import Finding
 
 __all__ = ["CaptureExport", "live_spans", "report_headers"]
 
@@ -81,12 +81,12 @@ class CaptureExport:
 
         messages, mark = _message_spans(self.otlp, self.filter)
         backend = open_backend(self.otlp)
-        diagnosis = self._diagnose(reading)
-        findings = diagnosis.findings()
+        findings = self._findings(reading)
         for finding in findings:
             messages.findings.add(finding)
         sender = SpanSender(backend, self.otlp.otlp_queue, self.otlp.otlp_timeout, live=False)
         tracker = Tracker(on_lifecycle=lambda lifecycle: sender.put(messages.spans(lifecycle)))
+        reading.tracks_again = True
         reading.on_note, reading.on_end, reading.connections = tracker.note, tracker.ended, tracker.connections
         try:
             for facts in reading.facts():
@@ -105,8 +105,8 @@ class CaptureExport:
         say(f"{counted(messages.exported, 'message')} of {messages.messages} exported")
         return code or reading.finish()
 
-    def _diagnose(self, reading: CaptureReading) -> Diagnosis:
-        """Return the diagnosis of the captures, from a first pass."""
+    def _findings(self, reading: CaptureReading) -> list[Finding]:
+        """Return the findings in the captures, from a first pass. Nothing else of this pass is kept in memory."""
         from pcli.codec.observe.diagnosis import Diagnosis
 
         diagnosis = Diagnosis()
@@ -115,11 +115,11 @@ class CaptureExport:
         with diagnosed_in_processes(reading, RuleSettings(), self.jobs, alone=alone) as found:
             if found is not None:
                 reading.take_first_pass(found)
-                return found.diagnosis
+                return found.diagnosis.findings()
             for facts in reading.facts():
                 diagnosis.see(facts)
         diagnosis.finish()
-        return diagnosis
+        return diagnosis.findings()
 
 
 def live_spans(otlp: OtlpOptions, filter_: str = "") -> tuple[LiveSpans, MessageSpans]:

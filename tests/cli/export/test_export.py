@@ -76,6 +76,19 @@ def test_the_cluster_the_service_and_the_headers(export, receiver, attributes):
     assert receiver.headers[0]["X-Tenant".lower()] == "a=b"
 
 
+def test_the_end_of_a_consumer_ends_the_spans_of_its_messages(export, receiver):
+    export("python/01-exclusive-unbatched.pcapng", receiver.url)
+    assert [event.name for one in receiver.spans for event in one.events].count("taken_back") == 3
+
+
+def test_a_truncated_capture_is_exported_up_to_the_damage(pcli, receiver, small_captures, tmp_path):
+    path = tmp_path / "cut.pcap"
+    path.write_bytes((small_captures / SHARED).read_bytes()[:-100])
+    ran = pcli("export", "-r", path, "--otlp", receiver.url)
+    assert (ran.code, len(receiver.spans)) == (3, 136)
+    assert ran.err.count("cut.pcap") == 1
+
+
 def test_a_capture_on_stdin(pcli, receiver, small_captures):
     ran = pcli("export", "-r", "-", "--otlp", receiver.url, stdin=(small_captures / SHARED).read_bytes())
     assert (ran.code, len(receiver.spans)) == (0, 136)
