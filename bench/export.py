@@ -3,7 +3,8 @@
     python bench/export.py [CAPTURES] [--megabytes 100]
 
 The captures repeat real ones, as in bench/observe.py: one of the given size, and one of a quarter of it, to show that
-the memory is that of trace and a constant. The backend is a server in another process that keeps nothing. Printed: CPU seconds, wall seconds, peak memory, spans per second, and the ratios.
+the memory is that of trace and a constant. The backend is a server in another process that keeps nothing. Printed: CPU
+seconds, wall seconds, peak memory, spans per second, and the ratios.
 """
 
 from __future__ import annotations
