@@ -33,6 +33,7 @@ def forget_ended_topics(lifecycles: OpenLifecycles, before_ns: int, unattended_n
         if record.name:
             lifecycles.forget_topic(topic)
             _done(lifecycles, "topic", record)
+    lifecycles.forget_names()
 
 
 def _forget_subscriptions(lifecycles: OpenLifecycles, topic: TopicState, before_ns: int, unattended_ns: int) -> None:

@@ -239,7 +239,10 @@ class OpenLifecycles:
         for ledger in topic.ledgers:
             if self.owners.get(ledger) is topic:
                 del self.owners[ledger]
-        self._names = {name: full for name, full in self._names.items() if full != topic.record.name}
+
+    def forget_names(self) -> None:
+        """Remove the forms of the names of removed topics."""
+        self._names = {name: full for name, full in self._names.items() if full in self.topics}
 
     def finish(self) -> None:
         """Emit the remaining lifecycles, complete lifecycles first."""
