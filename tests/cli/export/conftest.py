@@ -44,7 +44,8 @@ class Receiver:
     resources: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     answers: deque[Any] = field(default_factory=deque)
-    """The responses to the next requests, each a status code or a number of rejected spans as text; then success."""
+    """The responses to the next requests, each a status code, a number of rejected spans as text, or
+    an event to wait for; then success."""
     always: Any = None
     """The response to every request that is not in ``answers``."""
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -90,6 +91,9 @@ def http_receiver(certificate: tuple[str, str] | None = None) -> Iterator[Receiv
             kind = {"/v1/traces": ExportTraceServiceRequest, "/v1/logs": ExportLogsServiceRequest}.get(self.path)
             answer = receiver.answer()
             body = b""
+            if isinstance(answer, threading.Event):
+                answer.wait(60)
+                answer = 503
             if kind is None:
                 answer = 404
             elif answer is None or isinstance(answer, str):

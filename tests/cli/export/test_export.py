@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from pcli.cli.common.otlp_options import OtlpOptions
@@ -160,10 +162,28 @@ def test_a_backend_that_is_down(export):
     assert "exported 0 spans" in ran.err
 
 
-def test_a_certificate_that_is_not_trusted(export, https_receiver, tmp_path):
-    ran = export(SHARED, https_receiver.url)
+@pytest.mark.slow
+def test_a_slow_backend_receives_every_span_later(export, receiver):
+    slow = threading.Event()
+    receiver.answers.append(slow)
+    ran = export(SHARED, receiver.url, "--otlp-timeout", "1")
+    slow.set()
+    assert (ran.code, len(receiver.spans)) == (0, 136)
+    assert ran.err.splitlines()[:2] == [
+        f"pcli: {receiver.url}: no response in time; the request is repeated",
+        f"pcli: {receiver.url}: accepts spans again",
+    ]
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", pytest.param("grpc", marks=pytest.mark.slow)])
+def test_a_certificate_that_is_not_trusted(export, https_receiver, protocol):
+    ran = export(SHARED, https_receiver.url, "--otlp-protocol", protocol)
     assert ran.code == 2
-    assert "certificate" in ran.err.splitlines()[0]
+    assert "certificate" in ran.err.splitlines()[0].lower()
+    assert "repeated" not in ran.err
+
+
+def test_a_certificate_that_is_trusted(export, https_receiver, tmp_path):
     assert export(SHARED, https_receiver.url, "--otlp-trust", tmp_path / "ca.pem").code == 0
     assert len(https_receiver.spans) == 136
 
