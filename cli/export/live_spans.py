@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pcli.cli.common.output import Exit
-    from pcli.cli.common.signals import StopEvent
     from pcli.cli.export.span_sender import SpanSender
     from pcli.codec.observe.observer_state import Facts
     from pcli.codec.observe.rules import Finding
@@ -55,7 +54,8 @@ class LiveSpans:
         self.diagnosis.subscriptions.lifecycles.on_complete = self._complete
         self.lock = threading.Lock()
         self._messages, self._sender, self._horizon_ns, self._mark = messages, sender, int(horizon_s * 1e9), mark
-        self._settling: deque[tuple[int, Lifecycle]] = deque()
+        self._settling: OrderedDict[Lifecycle, int] = OrderedDict()
+        """Complete lifecycles with the time at which they were completed, the oldest first."""
         self._exported: dict[Lifecycle, set[int]] = {}
         """Ids of exported spans of lifecycles that may continue."""
         self._recent: BoundedDict[int, Lifecycle] = BoundedDict(MAX_FRAMES)
@@ -70,9 +70,9 @@ class LiveSpans:
         self._messages.see(facts)
         self.diagnosis.see(facts)
 
-    def watch(self, stop: StopEvent | threading.Event | None = None) -> None:
-        """Export spans every second until ``stop`` is set, or until the end."""
-        arguments = (lambda: self.poll(time.time_ns()), stop or self._stopped)
+    def watch(self) -> None:
+        """Export spans every second until `finish`."""
+        arguments = (lambda: self.poll(time.time_ns()), self._stopped)
         threading.Thread(target=repeat, args=arguments, daemon=True).start()
 
     def poll(self, now_ns: int) -> None:
@@ -82,8 +82,8 @@ class LiveSpans:
                 return
             findings = self.diagnosis.poll(now_ns)
             self._add_findings(findings)
-            while self._settling and now_ns - self._settling[0][0] >= SETTLE_S * 1e9:
-                self._export(self._settling.popleft()[1])
+            while self._settling and now_ns - next(iter(self._settling.values())) >= SETTLE_S * 1e9:
+                self._export(self._settling.popitem(last=False)[0])
             for lifecycle in self.diagnosis.subscriptions.lifecycles.sent_before(now_ns - self._horizon_ns):
                 if lifecycle not in self._exported:
                     self._export(lifecycle)
@@ -104,9 +104,11 @@ class LiveSpans:
         return self._sender.close()
 
     def _complete(self, lifecycle: Lifecycle) -> None:
-        self._settling.append((self.diagnosis.capture.last_ns, lifecycle))
+        self._settling.pop(lifecycle, None)
+        self._settling[lifecycle] = self.diagnosis.capture.last_ns
 
     def _leaves(self, lifecycle: Lifecycle) -> None:
+        self._settling.pop(lifecycle, None)
         if self._left is not None:
             self._left.append(lifecycle)
         else:
@@ -117,11 +119,12 @@ class LiveSpans:
         new = [one for one in self._messages.spans(lifecycle, final=final) if one.span_id not in known]
         self._sender.put(new)
         if final:
-            self._exported.pop(lifecycle, None)
+            if self._exported.pop(lifecycle, None) is not None:
+                for frame in all_frames(lifecycle):
+                    self._recent.pop(frame, None)
         else:
             self._exported[lifecycle] = known | {one.span_id for one in new}
-            for frame in all_frames(lifecycle):
-                self._recent[frame] = lifecycle
+            self._recent.update(dict.fromkeys(all_frames(lifecycle), lifecycle))
 
     def _add_findings(self, findings: list[Finding]) -> None:
         """Add findings, and export the messages that they are about, among those that have left."""
@@ -132,7 +135,7 @@ class LiveSpans:
         missing = {frame for one in findings if one.identity not in self._messages.first_spans for frame in one.frames}
         if missing:  # the log records of these findings name a message that has not left
             opened = self.diagnosis.subscriptions.lifecycles.sent_before(self.diagnosis.capture.last_ns)
-            for lifecycle in (*opened, *(one for _, one in self._settling)):
+            for lifecycle in (*opened, *self._settling):
                 if not missing.isdisjoint(all_frames(lifecycle)):
                     self._messages.spans(lifecycle, final=False)
 

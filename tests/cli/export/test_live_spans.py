@@ -88,3 +88,11 @@ def test_the_spans_are_those_of_the_capture(play):
     live, sender, _ = play("python/10-shared-redelivery.pcap")
     live.finish()
     assert len({one.span_id for one in sender.spans}) == len(sender.spans) == 136
+
+
+def test_lifecycles_that_leave_the_tracker_are_not_exported_again(play, monkeypatch):
+    monkeypatch.setattr("pcli.codec.observe.tracking.subscriptions.open_lifecycles.MAX_COMPLETE", 2)
+    live, sender, end = play("python/10-shared-redelivery.pcap")
+    live.poll(end + 10 * SECOND)
+    live.finish()
+    assert len({one.span_id for one in sender.spans}) == len(sender.spans) == 136
