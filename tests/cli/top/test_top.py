@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -19,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -360,6 +362,32 @@ def test_in_a_terminal_and_out_of_it(small_captures):
         threading.Thread(target=drain, args=(ours,), daemon=True).start()
         assert process.wait(20) == 0
     assert b"Traceback" not in seen
+
+
+def test_metrics_beside_the_page(small_captures):
+    """The status line shows the URL. The metrics are updated while the page is paused."""
+    pytest.importorskip("textual", reason="the extra pulsar-pcli[tui] is not installed")
+    pytest.importorskip("prometheus_client", reason="the extra pulsar-pcli[prometheus] is not installed")
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 150, 0, 0))
+    command = [sys.executable, "-m", "pcli.cli", "top", "-r", "nack.pcap", "--prometheus", "0"]
+    environment = os.environ | {"TERM": "xterm-256color"}
+    place = small_captures / "go"
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=place) as process:
+        os.close(theirs)
+        seen = read_until(ours, b"/metrics")
+        found = re.search(rb"http://127\.0\.0\.1:\d+/metrics", seen)
+        assert found is not None
+        os.write(ours, b" ")
+        read_until(ours, b"PAUSED")
+        text = ""
+        while "pcli_source_up 0.0" not in text:
+            with urlopen(found[0].decode(), timeout=10) as response:
+                text = response.read().decode()
+        assert 'topic="persistent://public/default/go-nack"} 9.0' in text
+        read_until(ours, b"\x1b[?1049l", press=b"q")
+        threading.Thread(target=drain, args=(ours,), daemon=True).start()
+        assert process.wait(20) == 0
 
 
 def read_until(terminal: int, mark: bytes, press: bytes = b"") -> bytes:
