@@ -8,6 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,7 @@ class CaptureExport:
         tracker = Tracker(on_lifecycle=lambda lifecycle: sender.put(messages.spans(lifecycle)))
         reading.tracks_again = True
         reading.on_note, reading.on_end, reading.connections = tracker.note, tracker.ended, tracker.connections
+        gc.collect()  # the records of the first pass refer to each other
         try:
             for facts in reading.facts():
                 mark(facts)
