@@ -65,6 +65,7 @@ def periods_of(lifecycle: Lifecycle, subscription: str, indexes: tuple[int, ...]
         if before:
             attributes: Attributes = {"pcli.frame": frame, "messaging.pulsar.dead_letter.topic": topic}
             before[-1].events.append(Event("dead_letter", time_ns, attributes))
+            before[-1].events.sort(key=lambda event: event.time_ns)
     return found
 
 
