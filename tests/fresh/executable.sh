@@ -50,7 +50,7 @@ refuses "/readonly/pcli/executable: Read-only file system" env XDG_CACHE_HOME=/r
 refuses "/full/pcli/executable: No space left on device" env XDG_CACHE_HOME=/full pcli --version
 [ "$(ls /full/pcli/executable)" = lock ] || fail "a first start on a full disk left files"
 head -c 50000000 "$(command -v pcli)" > truncated && chmod +x truncated
-refuses "/.cache/pcli/executable: " ./truncated --version
+refuses "./truncated: incomplete or damaged" ./truncated --version
 rm truncated
 starts=()
 for _ in 1 2 3; do
