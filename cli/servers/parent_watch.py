@@ -30,7 +30,8 @@ _POLL_S: Final = 0.5
 
 def stop_with_parent(stop: StopEvent) -> None:
     """Set the event when the parent ends or closes stdin. Raises LocalError on Windows if stdin is not a pipe."""
-    if _is_pipe(_STDIN):
+    # If stdin was closed at the start, sys.stdin is None, and its number may be that of a socket of this process.
+    if sys.stdin is not None and _is_pipe(_STDIN):
         threading.Thread(target=_wait_for_end, args=(stop,), daemon=True).start()
     elif sys.platform == "win32":
         raise LocalError("--exit-with-parent: on Windows, the parent must open a pipe to stdin")

@@ -22,6 +22,15 @@ thread.join()
 broker[0].wait()
 """
 
+STOPPED = """
+from pcli.cli.common.signals import StopEvent
+from pcli.cli.servers.parent_watch import stop_with_parent
+stop = StopEvent()
+stop_with_parent(stop)
+stop.set()
+print(all(stop.wait(0) for _ in range(10_000)))
+"""
+
 
 def connect(line):
     """Connect to the broker that printed this line."""
@@ -75,3 +84,9 @@ def test_without_the_option_the_end_of_stdin_has_no_effect():
         connect(line).close()
         broker.send_signal(signal.SIGTERM)
         assert broker.wait(20) == 0
+
+
+def test_without_stdin_the_sockets_of_the_stop_event_are_not_read():
+    """The first of them then has the number of stdin."""
+    words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", STOPPED]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "True\n"
