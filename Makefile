@@ -43,7 +43,7 @@ imports: $(READY) build/installed
 	PYTHONPATH=build/installed $(BIN)/lint-imports
 
 # The wheel, unpacked into a folder of its own.
-build/installed: $(READY) $(shell git ls-files '*.py' '*.pyi' pyproject.toml)
+build/installed: $(READY) $(shell git ls-files '*.css' '*.html' '*.js' '*.lua' '*.proto' '*.py' '*.pyi' pyproject.toml)
 	rm -rf build/lib build/bdist.* build/wheel $@ && mkdir -p build
 	$(BIN)/pip -q wheel --no-deps --no-build-isolation -w build/wheel .
 	$(BIN)/pip -q install --no-deps --target $@ build/wheel/*.whl
