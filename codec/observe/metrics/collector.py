@@ -131,6 +131,10 @@ class MetricsCollector:
             samples[name].append(Sample(labels, value))
         self._families = [(METRICS[name], found) for name, found in samples.items()]
 
+    def fail(self) -> None:
+        """Remove all metrics except the one that says that no traffic is read, because of an error."""
+        self._families = [(METRICS["pcli_source_up"], [Sample((), 0)])]
+
     def _forget(self) -> None:
         """Remove what has ended, after it was counted. If there are many topics, all that ended are removed at once."""
         if self._now_ns - self._forgotten_ns < _FORGET_NS:
@@ -190,6 +194,7 @@ class MetricsCollector:
             topic = state.record
             row = self._row(topic.name)
             existing[0].add((row,))
+            self._topics.own.add((row,), self._now_ns)
             counts = (topic.messages_in, topic.bytes_in)
             self._increase(self._topics, (topic.name,), (row,), _TOPIC_COUNTERS, counts, counted)
             for record in topic.subscriptions.values():
@@ -199,15 +204,17 @@ class MetricsCollector:
                 again = sum(one.count for one in record.again.values())
                 new = (record.delivered, again, record.dead_lettered.count)
                 place = (topic.name, record.name)
-                self._increase(self._subscriptions, place, key, _SUBSCRIPTION_COUNTERS, new, counted)
                 if not record.gone:
                     existing[1].add(key)
+                    self._subscriptions.own.add(key, self._now_ns)
+                self._increase(self._subscriptions, place, key, _SUBSCRIPTION_COUNTERS, new, counted)
             for name, one in state.subscriptions.items():
                 for consumer in () if is_system_subscription(name) else one.attached:
                     own_name = consumer.record.name
                     shown = (row, name, own_name if self._segments else name_without_segment(own_name, topic.name))
                     at = (topic.name, name, str(consumer.stream), str(consumer.id))
                     existing[2].add(shown)
+                    self._consumers.own.add(shown, self._now_ns)
                     self._increase(self._consumers, at, shown, (), (consumer.record.received,), counted)
         for level, keys in zip((self._topics, self._subscriptions, self._consumers), existing):
             level.own.keep(keys)
@@ -222,7 +229,6 @@ class MetricsCollector:
         counted: Mapping[Key, tuple[int, ...]],
     ) -> None:
         """Add what a record has counted since the last update. The first of its counts are messages."""
-        level.own.add(shown, self._now_ns)
         before = counted.get(place)
         # Records can be corrected, which decreases a count. Counters of series cannot decrease.
         self._counted[place] = after = counts if before is None else tuple(map(max, before, counts))

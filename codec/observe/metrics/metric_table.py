@@ -1,4 +1,4 @@
-"""The table of all metrics of `pcli top --prometheus`.
+"""The table of all metrics of --prometheus.
 
 The endpoint, the documentation, the dashboard and the alert rules are made from this table.
 

@@ -283,7 +283,7 @@ class AckEffects:
             self.age += age
             if self.on_latency is not None:
                 topic = self.subscription.topic.record
-                self.on_latency("acknowledge", lifecycle, topic, name, age)
+                self.on_latency("acknowledge", lifecycle, topic, name, max(0, age))
             if age > self.oldest:
                 self.oldest = age
 

@@ -171,3 +171,35 @@ def test_a_subscription_without_consumers_stays_for_its_alert(traffic):
     assert [(one.labels[-1], one.value) for one in counts] == [("work", 0)]
     seen.scrape(7_200)
     assert seen.sizes()["subscriptions"] == 0
+
+
+def test_a_removed_subscription_loses_its_series_for_good(traffic):
+    """Its record stays in memory for minutes after the series have ended."""
+    seen = traffic(5)
+    seen.connect(0)
+    seen.job(1, "orders", "work", on=0, durable=True)
+    seen.job(2, "orders", "reader", on=0, durable=False)
+    shown = []
+    for _ in range(12):
+        seen.scrape(40)
+        families = {metric.name: samples for metric, samples in seen.collector.read()}
+        values = {one.labels[-1]: one.value for one in families["pulsar_out_messages_total"]}
+        shown.append(values.get("reader"))
+    assert shown == [2, 2, 2, *[None] * 9]
+
+
+def test_a_clock_that_steps_back_decreases_no_sum(traffic):
+    """Each ACK is older than its delivery."""
+    seen = traffic(5)
+    seen.connect(0)
+
+    def client(body: Any, entry: bytes = b"", on: int = 0) -> None:
+        seen.conversation.now -= 10 * SECOND
+        Traffic.client(seen, body, entry, on)
+
+    seen.client = client
+    seen.job(1, "orders", "work", on=0, durable=True)
+    seen.scrape(1)
+    families = {metric.name: samples for metric, samples in seen.collector.read()}
+    [one] = families["pcli_acknowledge_latency_seconds"]
+    assert (sum(one.value.counts), one.value.sum_ns) == (2, 0)
