@@ -12,6 +12,7 @@ import errno
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from io import StringIO
 from socketserver import TCPServer, ThreadingMixIn
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -42,7 +43,7 @@ _PATIENCE: Final = 10.0
 def _parse(text: str) -> tuple[str, int]:
     """Return the host and the port of ``[HOST:]PORT``. Raises LocalError."""
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+    if not (port.isascii() and port.isdigit() and len(port) <= len("65535") and int(port) < 1 << 16):
         raise LocalError(f"--prometheus {text}: write a port from 0 to 65535, or HOST:PORT")
     return host.removeprefix("[").removesuffix("]") or _LOCAL, int(port)
 
@@ -66,6 +67,8 @@ class MetricsEndpoint:
         except OSError as error:
             reason = "the port is in use" if error.errno == errno.EADDRINUSE else reason_of(error)
             raise LocalError(f"--prometheus {address}: {reason}") from None
+        except (TypeError, UnicodeError):
+            raise LocalError(f"--prometheus {address}: {host} is no name of a host") from None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.server_port}/metrics"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -103,9 +106,13 @@ class _Server6(_Server):
 
 
 class _Handler(WSGIRequestHandler):
-    """A handler that prints no log."""
+    """A handler that prints no log, and no traceback of a client that does not read."""
 
     timeout = _PATIENCE
+
+    def get_stderr(self) -> Any:
+        """Return a file that nobody reads."""
+        return StringIO()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Print nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from urllib.request import Request, urlopen
@@ -79,7 +80,7 @@ def test_an_address_to_listen_on(serve, address):
     assert scrape(url.replace("0.0.0.0", "127.0.0.1")).endswith("\n")
 
 
-@pytest.mark.parametrize("address", ["", "x", "70000", "-1", "localhost:", "localhost:http", "1.5"])
+@pytest.mark.parametrize("address", ["", "x", "70000", "-1", "localhost:", "localhost:http", "1.5", "9" * 5000])
 def test_an_address_without_a_port_is_refused(serve, address):
     with pytest.raises(LocalError, match="write a port from 0 to 65535, or HOST:PORT"):
         serve({}, address)
@@ -88,6 +89,12 @@ def test_an_address_without_a_port_is_refused(serve, address):
 def test_a_host_that_does_not_exist(serve):
     with pytest.raises(LocalError, match=r"--prometheus no\.such\.host\.invalid:0: "):
         serve({}, "no.such.host.invalid:0")
+
+
+@pytest.mark.parametrize("host", ["ü..b", "\udcff"])
+def test_a_host_that_is_no_name(serve, host):
+    with pytest.raises(LocalError, match=f"--prometheus {host}:0: {host} is no name of a host"):
+        serve({}, f"{host}:0")
 
 
 def test_a_port_in_use(serve):
@@ -109,6 +116,24 @@ def test_clients_that_do_not_send_or_read_delay_no_other(serve):
             client.connect(place)
             client.sendall(request)
         assert scrape(url).count("pulsar_in_messages_total{") == 50_000
+
+
+def test_a_client_that_stops_reading_prints_nothing(serve, monkeypatch, capsys):
+    from pcli.cli.common.metrics_endpoint import _Handler
+
+    monkeypatch.setattr(_Handler, "timeout", 0.05)
+    samples = [Sample(("public/default", f"persistent://public/default/{number}"), 1) for number in range(100_000)]
+    url = serve({"pulsar_in_messages_total": samples})
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", int(url.split(":")[2].split("/")[0])))
+        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert client.recv(1)
+        writing = [one for one in threading.enumerate() if "process_request_thread" in one.name]
+        for one in writing:
+            one.join(20)
+        assert not any(one.is_alive() for one in writing)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_client_that_does_not_send_is_disconnected(serve, monkeypatch):
