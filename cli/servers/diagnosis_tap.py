@@ -65,12 +65,17 @@ class DiagnosisTap:
             self._diagnosis.ended(StreamEnd(stream, packet, time_ns, from_client, reset, refused=False, silent=silent))
 
     def evaluate(self) -> None:
-        """Evaluate the rules, print new findings and update the metrics."""
+        """Evaluate the rules, print new findings and update the metrics. After an error, no old metrics are served."""
         now_ns = time.time_ns()
-        with self._lock:
-            new = self._diagnosis.poll(now_ns)
+        try:
+            with self._lock:
+                new = self._diagnosis.poll(now_ns)
+                if self._metrics is not None:
+                    self._metrics.update(now_ns, new)
+        except Exception:
             if self._metrics is not None:
-                self._metrics.update(now_ns, new)
+                self._metrics.fail()
+            raise
         self._print(new)
 
     def finish(self) -> None:

@@ -141,7 +141,7 @@ class CaptureSource:
         found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
         self._found.update({one.identity: one for one in found})
         if self._metrics is not None:
-            self._metrics.update(now_ns, found, up=not self._over and self.fault is None)
+            self._metrics.update(now_ns, found, up=not self._over and self._thread.is_alive())
         return now_ns
 
     def close(self) -> Exit:

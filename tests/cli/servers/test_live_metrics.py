@@ -13,11 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
 
+from pcli.cli.servers.diagnosis_tap import DiagnosisTap
+from pcli.codec.observe.metrics.collector import MetricsCollector
+from pcli.codec.observe.metrics.metric_table import METRICS
+from pcli.codec.observe.metrics.series_values import Sample
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 
@@ -248,3 +253,15 @@ def test_a_port_in_use_is_one_line(pcli, arguments, message):
         port = server.getsockname()[1]
         ran = pcli(*arguments, "--prometheus", port)
     assert (ran.code, ran.out, ran.err) == (2, "", f"pcli: {message.format(port=port)}\n")
+
+
+def test_after_an_error_no_old_metrics_are_served(monkeypatch):
+    """The thread that updates the metrics ends with an error, and the proxy or broker continues."""
+    metrics = MetricsCollector(50)
+    tap = DiagnosisTap(metrics, prints=False)
+    tap.evaluate()
+    assert len(metrics.read()) == len(METRICS)
+    monkeypatch.setattr(metrics.diagnosis, "poll", Mock(side_effect=ZeroDivisionError))
+    with pytest.raises(ZeroDivisionError):
+        tap.evaluate()
+    assert [(metric.name, samples) for metric, samples in metrics.read()] == [("pcli_source_up", [Sample((), 0)])]

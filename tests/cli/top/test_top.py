@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from urllib.request import urlopen
 
 import pytest
@@ -317,11 +318,24 @@ def test_a_capture_takes_its_time_and_can_be_left(small_captures):
     assert not source._thread.is_alive()
 
 
-def capture_source(path: Path, speed: float) -> Any:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_metrics_say_that_the_reader_has_failed(small_captures, monkeypatch):
+    """An error of pcli itself, which is printed; the page and the endpoint stay."""
+    from pcli.codec.observe.metrics.collector import MetricsCollector
+
+    metrics = MetricsCollector(50)
+    monkeypatch.setattr(metrics, "see", Mock(side_effect=ZeroDivisionError))
+    source = capture_source(small_captures / "go" / "nack.pcap", 0.001, metrics=metrics)
+    source._thread.join(20)
+    source.refresh()
+    assert {metric.name: samples for metric, samples in metrics.read()}["pcli_source_up"] == [((), 0)]
+
+
+def capture_source(path: Path, speed: float, **options: Any) -> Any:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.top.capture_source import CaptureSource
 
-    return CaptureSource(CaptureReading([str(path)]), speed, whole=False)
+    return CaptureSource(CaptureReading([str(path)]), speed, whole=False, **options)
 
 
 def test_other_namespaces(pcli, broker):
