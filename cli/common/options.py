@@ -48,7 +48,16 @@ def option(words: str, text: str, **more: Any) -> Any:
     metavar = " ".join(words.split()[len(names) :])
     if metavar:
         more["metavar"] = metavar
+    if "min" in more:
+        more.setdefault("callback", _number)
     return typer.Option(*names, help=text, **more)
+
+
+def _number(value: Any) -> Any:
+    """Return the value of an option with a range. Raises BadParameter if it is NaN, which no comparison excludes."""
+    if value != value:
+        raise typer.BadParameter(f"'{value}' is not a number.")
+    return value
 
 
 def argument(metavar: str, text: str, **more: Any) -> Any:

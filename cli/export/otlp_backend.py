@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import RemoteDisconnected
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -22,6 +24,8 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe.telemetry.spans import LogRecord, Span
 
 if TYPE_CHECKING:
+    import requests
+
     from pcli.cli.common.otlp_options import OtlpOptions
 
 __all__ = ["Backend", "Outcome", "open_backend"]
@@ -31,6 +35,9 @@ REQUEST_S: Final = 5.0
 
 _REPEATED: Final = frozenset({429, 502, 503, 504})
 """Status codes after which a request is repeated."""
+
+_CLIENT_FILE: Final = re.compile(r"OTEL_EXPORTER_OTLP_(TRACES_|LOGS_)?CLIENT_(CERTIFICATE|KEY)")
+"""Variables that name files of the SDK's exporters."""
 
 _MISSING: Final = "--otlp requires opentelemetry-sdk: pip install 'pulsar-pcli[otel]'"
 
@@ -123,6 +130,8 @@ def open_backend(options: OtlpOptions) -> Backend:
     headers = _headers(options.otlp_headers or [])
     if options.otlp_trust:
         _check_certificates(options.otlp_trust)
+    for name in sorted(filter(_CLIENT_FILE.fullmatch, os.environ)):
+        _check_readable(name)
     # The C core of gRPC prints failed handshakes on stderr.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
@@ -184,6 +193,16 @@ def _check_certificates(path: str) -> None:
         raise LocalError(f"--otlp-trust {path}: {reason_of(error)}") from None
 
 
+def _check_readable(name: str) -> None:
+    """Raise LocalError unless the file that this variable names is readable."""
+    from pcli.replay.sources.lazy_file import reason_of
+
+    try:
+        Path(os.environ[name]).open("rb").close()
+    except OSError as error:
+        raise LocalError(f"{name}={os.environ[name]}: {reason_of(error)}") from None
+
+
 def _http_exporters(
     endpoint: str, headers: dict[str, str], trust: str, timeout: float, failures: _Failures
 ) -> tuple[Any, Any]:
@@ -216,23 +235,28 @@ def _session(failures: _Failures) -> Any:
                 repeat = isinstance(error, (requests.exceptions.ConnectionError, requests.exceptions.Timeout))
                 failures.outcome = Outcome(_reason(error), repeat=repeat)
                 raise
-            failures.outcome = _http_outcome(response.status_code, response.reason, response.content)
+            failures.outcome = _http_outcome(response)
+            if 300 <= response.status_code < 400:
+                raise ValueError(failures.outcome.error)  # the exporter reports a redirect as a success
             return response
 
     return Session()
 
 
-def _http_outcome(status: int, reason: str, content: bytes) -> Outcome:
+def _http_outcome(response: requests.Response) -> Outcome:
+    status = response.status_code
     if 200 <= status < 300:
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
         # The field numbers of the response to log records are the same.
         try:
-            partial = ExportTraceServiceResponse.FromString(content).partial_success
+            partial = ExportTraceServiceResponse.FromString(response.content).partial_success
         except Exception:
             return Outcome()  # a JSON response, or none: the status decides
         return Outcome(partial.error_message or "rejected", rejected=partial.rejected_spans)
-    text = f"HTTP status {status} {reason}".rstrip()
+    text = f"HTTP status {status} {response.reason}".rstrip()
+    if address := response.headers.get("Location", ""):
+        text += f": --otlp {address.partition('?')[0]} is the new address"  # a query can contain a token
     return Outcome(text, repeat=status in _REPEATED, unsupported=status == 404)
 
 
@@ -245,6 +269,8 @@ def _reason(error: Exception) -> str:
     cause: BaseException | None = error
     while cause is not None:
         text = str(cause)
+        if isinstance(cause, RemoteDisconnected):
+            return "the backend closed the connection"
         if isinstance(cause, OSError) and cause.strerror and "HTTPConnectionPool" not in text:
             return cause.strerror
         reason = getattr(cause, "reason", None)

@@ -73,7 +73,7 @@ def message_trace_id(lifecycle: Lifecycle, cluster: str) -> int:
     topic = lifecycle.topic.name if lifecycle.topic is not None else ""
     if lifecycle.ledger >= 0 and (lifecycle.topic is None or lifecycle.topic.persistent):
         return trace_id(cluster, topic, lifecycle.ledger, lifecycle.entry)
-    return publication_trace_id(cluster, topic, *lifecycle.published_as)
+    return publication_trace_id(cluster, topic, *lifecycle.published_as, lifecycle.checksum)
 
 
 def frames_of(lifecycle: Lifecycle) -> Iterator[int]:

@@ -78,13 +78,16 @@ def trace_id(cluster: str, topic: str, ledger: int, entry: int) -> int:
     return _digest(16, "pulsar", cluster, topic, f"{ledger}:{entry}")
 
 
-def publication_trace_id(cluster: str, topic: str, producer: str, sequence_id: int, publish_ms: int) -> int:
+def publication_trace_id(
+    cluster: str, topic: str, producer: str, sequence_id: int, publish_ms: int, checksum: int
+) -> int:
     """Return the stable trace id of a message that has no id of its own.
 
     The broker assigned none, or the topic is not persistent, where all ids are 0:0. The digest is that of `trace_id`
-    with the producer's name, the sequence id and the publish time instead of the message id.
+    with the producer's name, the sequence id, the publish time and the CRC-32C of the frame instead of the message id.
+    ``checksum`` is -1 if it is unknown.
     """
-    return _digest(16, "pulsar", cluster, topic, producer, str(sequence_id), str(publish_ms))
+    return _digest(16, "pulsar", cluster, topic, producer, str(sequence_id), str(publish_ms), str(checksum))
 
 
 def span_id(trace: int, *words: str) -> int:

@@ -44,8 +44,8 @@ class Receiver:
     resources: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     answers: deque[Any] = field(default_factory=deque)
-    """The responses to the next requests, each a status code, a number of rejected spans as text, or
-    an event to wait for; then success."""
+    """The responses to the next requests, each a status code, a number of rejected spans as text, ``close``, or
+    an event to wait for; then success. Redirects refer to ``/new`` with a token."""
     always: Any = None
     """The response to every request that is not in ``answers``."""
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -91,6 +91,9 @@ def http_receiver(certificate: tuple[str, str] | None = None) -> Iterator[Receiv
             kind = {"/v1/traces": ExportTraceServiceRequest, "/v1/logs": ExportLogsServiceRequest}.get(self.path)
             answer = receiver.answer()
             body = b""
+            if answer == "close":
+                self.close_connection = True
+                return
             if isinstance(answer, threading.Event):
                 answer.wait(60)
                 answer = 503
@@ -104,6 +107,8 @@ def http_receiver(certificate: tuple[str, str] | None = None) -> Iterator[Receiv
                     response.partial_success.error_message = "too old"
                 body, answer = response.SerializeToString(), 200
             self.send_response(answer)
+            if 300 <= answer < 400:
+                self.send_header("Location", f"{receiver.url}/new?token=secret")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

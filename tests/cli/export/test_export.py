@@ -128,6 +128,37 @@ def test_a_backend_that_refuses_loses_the_spans_and_says_so_once(export, receive
     ]
 
 
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_loses_the_spans_and_shows_the_address(export, receiver, status):
+    receiver.always = status
+    ran = export(SHARED, receiver.url)
+    assert (ran.code, receiver.spans) == (2, [])
+    assert ran.err.splitlines()[0].endswith(f": --otlp {receiver.url}/new is the new address")
+    assert "lost 136 spans" in ran.err
+
+
+def test_a_backend_that_closes_the_connection(export, receiver):
+    receiver.always = "close"
+    ran = export(SHARED, receiver.url, "--otlp-timeout", "0.2")
+    assert (ran.code, receiver.spans) == (2, [])
+    assert ran.err.splitlines()[0].endswith(": the backend closed the connection; the request is repeated")
+
+
+@pytest.mark.parametrize("kind", ["CLIENT_CERTIFICATE", "TRACES_CLIENT_KEY"])
+def test_a_variable_with_the_name_of_a_missing_file(export, receiver, monkeypatch, kind):
+    monkeypatch.setenv(f"OTEL_EXPORTER_OTLP_{kind}", "no.pem")
+    ran = export(SHARED, receiver.url)
+    assert (ran.code, ran.err) == (2, f"pcli: OTEL_EXPORTER_OTLP_{kind}=no.pem: no such file or directory\n")
+
+
+def test_messages_with_one_sequence_id_and_time_have_their_own_spans(export, receiver, attributes):
+    """Deduplication dropped two messages of a producer that have the sequence id 1 and one publish time."""
+    export("python/23-dedup.pcap", receiver.url)
+    frames = {one.span_id: attributes(one)["pcli.frame"] for one in receiver.spans}
+    assert len(frames) == len(receiver.spans) == 41
+    assert {84, 86} <= {*frames.values()}
+
+
 def test_spans_that_the_backend_rejects_are_lost(export, receiver):
     receiver.answers.append("7")
     ran = export(SHARED, receiver.url)
@@ -205,6 +236,13 @@ def test_wrong_options_are_reported_before_the_capture_is_read(pcli, small_captu
     ran = pcli("export", "-r", small_captures / SHARED, *arguments)
     assert ran.code == 2
     assert text in ran.err.splitlines()[0]
+
+
+@pytest.mark.parametrize("name", ["--sample", "--otlp-timeout", "--horizon"])
+def test_nan_is_not_a_number(export, receiver, name):
+    ran = export(SHARED, receiver.url, name, "nan")
+    assert (ran.code, receiver.spans) == (2, [])
+    assert f"Invalid value for '{name}': 'nan' is not a number." in ran.err
 
 
 def test_without_the_extra(export, receiver, monkeypatch):

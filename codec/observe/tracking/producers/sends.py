@@ -132,6 +132,8 @@ class Sends:
             frame.stream.number, number, now, messages, _BATCH in fields, parts.payload_end - parts.payload_start,
             key_of(fields), publish_ms,
         )  # fmt: skip
+        if parts.checksum is not None:
+            lifecycle.checksum = parts.checksum
         if _DELIVER_AT in fields:
             lifecycle.deliver_at_ms = number_of(fields, _DELIVER_AT)
         if _MARKER in fields:

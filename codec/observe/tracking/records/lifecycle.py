@@ -151,6 +151,8 @@ class Lifecycle:
     """Whether the lifecycle was evicted before it was complete, because there were too many lifecycles."""
     doubts: frozenset[str] = frozenset()
     """Keys of DOUBTS. An empty set per message would occupy a fifth of its memory."""
+    checksum: int = -1
+    """CRC-32C in the frame; of a chunked message, in its first frame. -1 if unknown."""
 
     @property
     def id(self) -> str:

@@ -74,5 +74,7 @@ def _describe(lifecycle: Lifecycle, fields: Fields, facts: Facts) -> None:
     lifecycle.publish_ms = number_of(fields, FIELD["publish_time"])
     lifecycle.deliver_at_ms = number_of(fields, FIELD["deliver_at_time"])
     lifecycle.size = facts.frame.parts.payload_end - facts.frame.parts.payload_start
+    if facts.frame.parts.checksum is not None:
+        lifecycle.checksum = facts.frame.parts.checksum
     if FIELD["txnid_most_bits"] in fields:
         lifecycle.txn = (number_of(fields, FIELD["txnid_most_bits"]), number_of(fields, FIELD["txnid_least_bits"]))

@@ -102,7 +102,8 @@ def test_the_id_of_a_message_is_that_of_its_cluster_topic_and_message_id():
 
 
 def test_a_message_without_an_id_is_known_by_its_publication():
-    one = publication_trace_id("", TOPIC, "till", 4, 1_700_000_000_000)
-    assert one != publication_trace_id("", TOPIC, "till", 5, 1_700_000_000_000)
+    one = publication_trace_id("", TOPIC, "till", 4, 1_700_000_000_000, 0xCAFE)
+    digest = sha256(f"pulsar\0\0{TOPIC}\0till\0{4}\0{1_700_000_000_000}\0{0xCAFE}\0".encode()).hexdigest()
+    assert trace_text(one) == digest[:32]
     assert span_id(one, "send") != span_id(one, "receive")
     assert span_id(one, "send") < 1 << 64 <= one < 1 << 128
