@@ -128,7 +128,7 @@ class SpanSender:
         now = time.monotonic()
         if self._failing_since < 0:
             self._failing_since = now
-            self._report(f"{outcome.error}; the request is repeated")
+            self._report(outcome.error, "; the request is repeated")
         if self._live and not self._closing:
             return True
         self.given_up = now - self._failing_since >= self._patience
@@ -162,10 +162,10 @@ class SpanSender:
             self._failing_since = -1.0
             say(f"{self._backend.address}: accepts spans again")
 
-    def _report(self, reason: str) -> None:
+    def _report(self, reason: str, then: str = "") -> None:
         if reason not in self._reasons and len(self._reasons) < _MAX_REASONS:
             self._reasons.add(reason)
-            say(f"{self._backend.address}: {reason}")
+            say(f"{self._backend.address}: {reason}{then}")
 
 
 _NAMES: Final = {Span: "span", LogRecord: "log record"}

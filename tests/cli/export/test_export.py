@@ -191,6 +191,7 @@ def test_a_backend_that_is_down(export):
     assert ran.code == 2
     assert ran.err.splitlines()[0] == "pcli: http://127.0.0.1:9: Connection refused; the request is repeated"
     assert "exported 0 spans" in ran.err
+    assert "spans and 2 log records: Connection refused; the backend failed for 0.2 s" in ran.err
 
 
 @pytest.mark.slow
