@@ -15,7 +15,7 @@ TOPIC = f"persistent://public/default/{EVIL}"
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters that a terminal executes, without tab and newline, and changes of the text direction."""
 READERS = {
-    name: [args for args in cases if any("{capture}" in text for text in args) and "{url}" not in args]
+    name: [args for args in cases if any("{capture}" in text for text in args) and not {"{url}", "{key}"} & {*args}]
     for name, cases in CASES.items()
     if name not in ("report",)
 }
