@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pcli.cli.export.capture_export import live_spans, report_headers
-from pcli.codec.capture import Stream, StreamEnd
 from pcli.codec.observe.live_frames import LiveFrames
 
 if TYPE_CHECKING:
@@ -23,32 +22,21 @@ class ExportTap:
         """Open the backend. Raises LocalError if an option is wrong."""
         self._spans, self._messages = live_spans(otlp, filter_)
         self._live = LiveFrames()
-        self._streams: dict[int, Stream] = {}
-        self._silent: set[int] = set()
-        """Connections without bytes so far."""
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
         """Process a new connection."""
         self._live.open(number, client, server)
-        self._streams[number] = Stream(number, client, server, midstream=False)
-        self._silent.add(number)
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
         """Process bytes from one side."""
         with self._spans.lock:
-            self._silent.discard(number)
             for facts in self._live.feed(number, data, time_ns, from_client=from_client):
                 self._spans.see(facts)
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
         """Process the end of a connection."""
         with self._spans.lock:
-            self._live.close(number)
-            end = StreamEnd(
-                self._streams.pop(number), self._live.count, time_ns, from_client, reset, refused=False,
-                silent=number in self._silent,
-            )  # fmt: skip
-            self._silent.discard(number)
+            end = self._live.end(number, time_ns, from_client=from_client, reset=reset)
             self._spans.diagnosis.ended(end)
 
     def watch(self) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from pcli.cli.common.output import SEVERITY_COLORS, colored, say
 from pcli.cli.diagnosis.finding_output import summary
-from pcli.codec.capture import Stream, StreamEnd
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.observe.rules.finding_text import frames_text
@@ -37,32 +36,23 @@ class DiagnosisTap:
         self._diagnosis = Diagnosis() if metrics is None else metrics.diagnosis
         self._see = self._diagnosis.see if metrics is None else metrics.see
         self._live = LiveFrames()
-        self._streams: dict[int, tuple[Stream, bool]] = {}
-        """Open connections. The value is True until bytes arrive."""
         self._lock = threading.Lock()
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
         """Process a new connection."""
         with self._lock:
             self._live.open(number, client, server)
-            self._streams[number] = Stream(number, client, server, midstream=False), True
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
         """Process bytes from one side."""
         with self._lock:
-            stream, silent = self._streams[number]
-            if silent:
-                self._streams[number] = stream, False
             for facts in self._live.feed(number, data, time_ns, from_client=from_client):
                 self._see(facts)
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
         """Process the end of a connection."""
         with self._lock:
-            self._live.close(number)
-            stream, silent = self._streams.pop(number)
-            packet = self._live.count
-            self._diagnosis.ended(StreamEnd(stream, packet, time_ns, from_client, reset, refused=False, silent=silent))
+            self._diagnosis.ended(self._live.end(number, time_ns, from_client=from_client, reset=reset))
 
     def evaluate(self) -> None:
         """Evaluate the rules, print new findings and update the metrics. After an error, no old metrics are served."""

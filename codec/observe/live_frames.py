@@ -12,7 +12,7 @@ import copy
 from collections.abc import Container
 from typing import Final
 
-from pcli.codec.capture.frames import START, CapturedFrame, Stream
+from pcli.codec.capture.frames import START, CapturedFrame, Stream, StreamEnd
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.observer_state import Facts, open_frame
 from pcli.codec.observe.payload_contents import Contents
@@ -63,6 +63,14 @@ class LiveFrames:
         self._observer.close(number)
         for from_client in (True, False):
             self._readers.pop((number, from_client), None)
+
+    def end(self, number: int, time_ns: int, *, from_client: bool, reset: bool) -> StreamEnd:
+        """Close an open connection and return its end, with the side that ended it and whether it was reset."""
+        stream = self._streams[number]
+        readers = (self._readers[number, side] for side in (True, False))
+        silent = not any(one.offset or one.pending or one.error for one in readers)
+        self.close(number)
+        return StreamEnd(stream, self.count, time_ns, from_client, reset, refused=False, silent=silent)
 
     def feed(
         self, number: int, data: bytes, time_ns: int, *, from_client: bool, types: Container[int] | None = None

@@ -78,3 +78,17 @@ def test_a_fork_copies_the_state_and_is_independent():
     assert [describe(one) for one in fork.feed(0, FLOW[10:], 0, from_client=True)] == ["orders/work (c1)  10 permits"]
     fork.close(0)
     assert [describe(one) for one in live.feed(0, FLOW[10:], 0, from_client=True)] == ["orders/work (c1)  10 permits"]
+
+
+def test_the_end_of_a_connection():
+    """It tells whether any byte was received, also of a frame that is incomplete or invalid."""
+    live = LiveFrames()
+    for number, data in enumerate((b"", FLOW, FLOW[:2], b"\xff" * 8)):
+        live.open(number, *ENDS)
+        live.feed(number, data, 1, from_client=number % 2 == 0)
+        end = live.end(number, 7, from_client=False, reset=True)
+        assert (end.stream.number, end.packet, end.time_ns, end.from_client, end.reset) == (
+            number, live.count, 7, False, True,
+        )  # fmt: skip
+        assert end.silent == (not data)
+        assert live.feed(number, FLOW, 8, from_client=True) == []
