@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from pcli.codec.observe.metrics.level import OTHER
 from pcli.codec.observe.metrics.metric_table import METRICS, Metric
+from pcli.codec.observe.metrics.object_series import OTHER
 
 __all__ = ["alert_rows", "alert_rules", "dashboard", "metric_rows"]
 

@@ -20,8 +20,8 @@ from typing import Any, Final
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.metrics.gauges import Gauges
-from pcli.codec.observe.metrics.level import Level
 from pcli.codec.observe.metrics.metric_table import CONSUMER, METRICS, SUBSCRIPTION, TOPIC, Metric
+from pcli.codec.observe.metrics.object_series import ObjectSeries
 from pcli.codec.observe.metrics.own_series import Key
 from pcli.codec.observe.metrics.series_values import Exemplar, Histogram, Sample
 from pcli.codec.observe.observer_state import Facts
@@ -84,9 +84,9 @@ class MetricsCollector:
         """
         self.diagnosis = Diagnosis(tracker=partial(Tracker, on_latency=self._latency))
         self._segments, self._cluster = segments, cluster
-        self._topics = Level(TOPIC, top, _TOPIC_COUNTERS)
-        self._subscriptions = Level(SUBSCRIPTION, top, _SUBSCRIPTION_COUNTERS)
-        self._consumers = Level(CONSUMER, top, ())
+        self._topics = ObjectSeries(TOPIC, top, _TOPIC_COUNTERS)
+        self._subscriptions = ObjectSeries(SUBSCRIPTION, top, _SUBSCRIPTION_COUNTERS)
+        self._consumers = ObjectSeries(CONSUMER, top, ())
         self._counted: dict[Key, tuple[int, ...]] = {}
         """The counts of topics, subscriptions and consumers at the last update."""
         self._findings: Counter[tuple[str, str]] = Counter()
@@ -120,8 +120,8 @@ class MetricsCollector:
         self._forget()
         shown = {name: one for name, one in shown.items() if name in topics}
         concerned = {key for key, time_ns in self._concerned.items() if self._now_ns - time_ns < _CONCERNED_NS}
-        for level in (self._topics, self._subscriptions, self._consumers):
-            level.choose(self._now_ns, concerned)
+        for series in (self._topics, self._subscriptions, self._consumers):
+            series.choose(self._now_ns, concerned)
         samples: dict[str, list[Sample]] = {name: [] for name in METRICS}
         gauges = Gauges(self._topics, self._subscriptions, self._consumers, self._row)
         gauges.add_all(shown, self._now_ns, sums=not self._segments)
@@ -216,12 +216,12 @@ class MetricsCollector:
                     existing[2].add(shown)
                     self._consumers.own.add(shown, self._now_ns)
                     self._increase(self._consumers, at, shown, (), (consumer.record.received,), counted)
-        for level, keys in zip((self._topics, self._subscriptions, self._consumers), existing):
-            level.own.keep(keys)
+        for series, keys in zip((self._topics, self._subscriptions, self._consumers), existing):
+            series.own.keep(keys)
 
     def _increase(
         self,
-        level: Level,
+        series: ObjectSeries,
         place: Key,
         shown: Key,
         names: Sequence[str],
@@ -235,7 +235,7 @@ class MetricsCollector:
         if after == before:
             return
         new = after if before is None else tuple(map(sub, after, before))
-        values = level.values(shown, new[0], self._now_ns)
+        values = series.values(shown, new[0], self._now_ns)
         for name, count in zip(names, new):
             values.counters[name] = values.counters.get(name, 0) + count
 

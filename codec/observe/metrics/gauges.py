@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from pcli.codec.observe.metrics.level import Level, labels_of
+from pcli.codec.observe.metrics.object_series import ObjectSeries, labels_of
 from pcli.codec.observe.metrics.own_series import Key
 from pcli.codec.observe.metrics.series_values import Sample
 from pcli.codec.observe.system_topics import is_system_subscription
@@ -44,15 +44,17 @@ _OF_CONSUMER: Final = {
 class Gauges:
     """The gauges at one time."""
 
-    def __init__(self, topics: Level, subscriptions: Level, consumers: Level, row: Callable[[str], str]) -> None:
+    def __init__(
+        self, topics: ObjectSeries, subscriptions: ObjectSeries, consumers: ObjectSeries, row: Callable[[str], str]
+    ) -> None:
         """``row`` returns the name under which a topic is shown."""
         self._topics, self._subscriptions, self._consumers, self._row = topics, subscriptions, consumers, row
         self._own: dict[str, dict[Key, float]] = defaultdict(dict)
-        self._shared: dict[str, tuple[Level, float]] = {}
+        self._shared: dict[str, tuple[ObjectSeries, float]] = {}
 
     def add_all(self, topics: Mapping[str, TopicState], now_ns: int, *, sums: bool) -> None:
         """Add the gauges of all topics; ``sums`` adds up the segments of scalable topics."""
-        rows = {key[0] for level in (self._topics, self._subscriptions, self._consumers) for key in level.own}
+        rows = {key[0] for series in (self._topics, self._subscriptions, self._consumers) for key in series.own}
         chosen = {name: one for name, one in topics.items() if self._row(name) in rows}
         figures = {name: topic_figures(one, now_ns) for name, one in topics_at(chosen, now_ns).items()}
         if sums:
@@ -85,21 +87,21 @@ class Gauges:
                 for metric, figure in _OF_CONSUMER.items():
                     self._add(self._consumers, metric, (*key, consumer["consumerName"] or ""), consumer[figure])
 
-    def _add(self, level: Level, metric: str, key: Key, value: float | None) -> None:
+    def _add(self, series: ObjectSeries, metric: str, key: Key, value: float | None) -> None:
         if value is None:
             return
-        if key in level.own:
+        if key in series.own:
             self._own[metric][key] = self._own[metric].get(key, 0) + value
         else:
-            self._shared[metric] = level, self._shared.get(metric, (level, 0))[1] + value
+            self._shared[metric] = series, self._shared.get(metric, (series, 0))[1] + value
 
     def samples(self) -> Iterator[tuple[str, Sample]]:
         """Yield the name of the metric and the sample of all gauges."""
         for metric, values in self._own.items():
             for key, value in values.items():
                 yield metric, Sample(labels_of(key), value)
-        for metric, (level, value) in self._shared.items():
-            yield metric, Sample(level.others, value)
+        for metric, (series, value) in self._shared.items():
+            yield metric, Sample(series.others, value)
 
 
 def _producers(topic: TopicRecord) -> int:

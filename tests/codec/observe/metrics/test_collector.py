@@ -12,7 +12,7 @@ import pytest
 
 from pcli.codec.capture import CapturedFrame
 from pcli.codec.observe import Observer
-from pcli.codec.observe.metrics.level import OTHER
+from pcli.codec.observe.metrics.object_series import OTHER
 from pcli.codec.observe.telemetry.trace_ids import trace_id
 from pcli.codec.observe.tracking.message_timeline import steps_of
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle

@@ -9,7 +9,7 @@ import pytest
 
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.metrics.collector import MetricsCollector
-from pcli.codec.observe.metrics.level import OTHER
+from pcli.codec.observe.metrics.object_series import OTHER
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
 

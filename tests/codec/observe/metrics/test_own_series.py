@@ -7,7 +7,7 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis import given
 
-from pcli.codec.observe.metrics.level import OTHER, Level
+from pcli.codec.observe.metrics.object_series import OTHER, ObjectSeries
 from pcli.codec.observe.metrics.own_series import HALF_LIFE_NS, HOLD_NS
 from pcli.codec.observe.metrics.series_values import Histogram
 
@@ -16,10 +16,10 @@ NAME = "pulsar_in_messages_total"
 
 
 class Scraped:
-    """A level with the counter of topics, and a scraper that adds up increases as ``increase`` of PromQL does."""
+    """The series with the counter of topics, and a scraper that adds up increases as ``increase`` of PromQL does."""
 
     def __init__(self, limit: int) -> None:
-        self.level = Level(("namespace", "topic"), limit, (NAME,))
+        self.series = ObjectSeries(("namespace", "topic"), limit, (NAME,))
         self.now = 0
         self.published: Counter[str] = Counter()
         self.increases: Counter[str] = Counter()
@@ -28,7 +28,7 @@ class Scraped:
     def publish(self, **messages: int) -> None:
         """Publish messages to some of the topics."""
         for topic, count in messages.items():
-            counters = self.level.values((topic,), count, self.now).counters
+            counters = self.series.values((topic,), count, self.now).counters
             counters[NAME] = counters.get(NAME, 0) + count
             self.published[topic] += count
 
@@ -36,9 +36,9 @@ class Scraped:
         """Let time pass, choose, and read the counters. ``exist`` are the topics that exist; all if empty."""
         self.now += round(seconds * SECOND)
         if exist:
-            self.level.own.keep({(one,) for one in exist.split()})
-        self.level.choose(self.now, {(preferred,)})
-        found = {sample.labels[1]: float(sample.value) for _, sample in self.level.samples()}
+            self.series.own.keep({(one,) for one in exist.split()})
+        self.series.choose(self.now, {(preferred,)})
+        found = {sample.labels[1]: float(sample.value) for _, sample in self.series.samples()}
         for topic, value in found.items():
             before = self.seen.get(topic, 0.0)
             assert value >= before, topic

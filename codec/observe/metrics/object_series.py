@@ -12,7 +12,7 @@ from pcli.codec.observe.metrics.own_series import Key, OwnSeries
 from pcli.codec.observe.metrics.series_values import Sample, Values
 from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["OTHER", "Level", "labels_of"]
+__all__ = ["OTHER", "ObjectSeries", "labels_of"]
 
 OTHER: Final = "other"
 """Value of all labels of the series that objects without own series share. The name of a topic contains its domain, so
@@ -22,7 +22,7 @@ _LONGEST: Final = 1_000
 """Maximum length of a label value in characters. A name from the wire can have megabytes."""
 
 
-class Level:
+class ObjectSeries:
     """The counters and histograms of all objects of one kind."""
 
     def __init__(self, labels: Sequence[str], limit: int, counters: Sequence[str]) -> None:
