@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A record is evaluated once, when it is complete or evicted, or at the end of the capture. `poll` also evaluates the
-   records that are still open, and returns only findings that it has not returned before.
+   records that are still open, and returns only findings that it has not returned before with at least this severity.
 2. Records of the broker's own traffic, and of connections that repeat others, are not evaluated.
 3. If two findings have the same identity, the later finding is kept. An error in a rule is a bug and is not caught.
 4. The parts of a capture can be diagnosed separately (pcli.spark.columnar.observation) and merged. The findings of
@@ -135,8 +135,8 @@ class Diagnosis:
         self._found: dict[tuple[Any, ...], _Found] = {}
         self._servers: BoundedDict[int, str] = BoundedDict(_MAX_SERVERS)
         """The servers of the last connections that are complete, for the places of incidents."""
-        self._reported: BoundedDict[tuple[Any, ...], None] = BoundedDict(_MAX_REPORTED)
-        """The identities of the findings that a poll has returned."""
+        self._reported: BoundedDict[tuple[Any, ...], str] = BoundedDict(_MAX_REPORTED)
+        """The highest severities of the findings that polls have returned, by identity."""
         self._seen: Counter[str] = Counter()
         self._messages = 0
         self._end_ns = 0
@@ -178,7 +178,7 @@ class Diagnosis:
         """Remove what has ended, as `Tracker.forget_ended`, and findings that a poll has returned if there are many."""
         self._tracker.forget_ended(before_ns, unattended_ns)
         if len(self._found) > MAX_FINDINGS // 2:
-            self._found = {name: one for name, one in self._found.items() if name not in self._reported}
+            self._found = {name: one for name, one in self._found.items() if self._is_new(name, one.finding)}
 
     def finish(self, now_ns: int = 0) -> None:
         """Evaluate all remaining records. ``now_ns`` is the current time, for live traffic."""
@@ -221,15 +221,18 @@ class Diagnosis:
             self._done(group, record)
 
     def poll(self, now_ns: int) -> list[Finding]:
-        """Return the findings that no earlier call has returned; ``now_ns`` is the current time in ns since 1970."""
+        """Return the findings that no earlier call has returned, and those whose severity has risen since.
+
+        ``now_ns`` is the current time in ns since 1970.
+        """
         moment = Moment(now_ns, over=False, capture=self.capture, thresholds=self._thresholds)
-        new = {name: one.finding for name, one in self._found.items() if name not in self._reported}
+        new = {name: one.finding for name, one in self._found.items() if self._is_new(name, one.finding)}
         for group, record in self._tracker.records(now_ns):
             if not _is_excluded(record):
                 for rule in self._rules[group]:
                     new |= {found.identity: found for found in rule.evaluate(record, moment)}
-        new = {name: found for name, found in new.items() if name not in self._reported}
-        self._reported.update(dict.fromkeys(new))
+        new = {name: found for name, found in new.items() if self._is_new(name, found)}
+        self._reported.update({name: found.severity for name, found in new.items()})
         return sorted(new.values(), key=by_weight)
 
     def findings(self) -> list[Finding]:
@@ -247,8 +250,12 @@ class Diagnosis:
         return incidents_of(findings, places)
 
     def unreported(self) -> list[Finding]:
-        """Return the findings that no poll has returned."""
-        return [found for found in self.findings() if found.identity not in self._reported]
+        """Return the findings that no poll has returned with this or a higher severity."""
+        return [found for found in self.findings() if self._is_new(found.identity, found)]
+
+    def _is_new(self, identity: tuple[Any, ...], found: Finding) -> bool:
+        before = self._reported.get(identity)
+        return before is None or SEVERITIES.index(found.severity) < SEVERITIES.index(before)
 
     def checked_counts(self) -> dict[str, int]:
         """Return the numbers of evaluated frames, connections, … and rules. The broker's own traffic is not counted."""

@@ -6,6 +6,7 @@ Rules of this file
 2. The traffic of the broker's internal client is omitted, as in `pcli top`.
 3. A gauge that the capture does not show has no sample. The shared series of a gauge is the sum of the known values.
 4. The segments of a scalable topic are one topic, unless `segments` is set.
+5. A finding counts once, and again with its new severity if that has risen, so that the counter of errors increases.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class MetricsCollector:
         self._counted: dict[Key, tuple[int, ...]] = {}
         """The counts of topics, subscriptions and consumers at the last update."""
         self._findings: Counter[tuple[str, str]] = Counter()
-        self._identities: BoundedDict[tuple[Any, ...], None] = BoundedDict(_MAX_IDENTITIES)
+        self._severities: BoundedDict[tuple[Any, ...], str] = BoundedDict(_MAX_IDENTITIES)
+        """The highest severities with which findings were counted, by identity."""
         self._concerned: BoundedDict[Key, int] = BoundedDict(_MAX_CONCERNED)
         """Time of the last finding about an object."""
         self._contexts = MessageContexts(_MAX_CONTEXTS)
@@ -173,9 +175,10 @@ class MetricsCollector:
     # -- counters
 
     def _count_finding(self, found: Finding) -> None:
-        if found.identity in self._identities:
+        before = self._severities.get(found.identity)
+        if before is not None and SEVERITIES.index(before) <= SEVERITIES.index(found.severity):
             return
-        self._identities[found.identity] = None
+        self._severities[found.identity] = found.severity
         self._findings[found.rule, found.severity] += 1
         subject = found.subject
         names = [str(subject[part]) for part in ("topic", "subscription", "consumer") if subject.get(part)]

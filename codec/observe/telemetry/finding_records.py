@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A finding is an event of each exported span with a frame that is evidence of the finding, and one log record. The log
-   record belongs to the trace of the first of these messages.
+   record belongs to the trace of the first of these messages. If the severity of a finding rises, there is another log
+   record, and spans that are exported later have the new event.
 2. Findings of rules whose text contains the keys of messages have the title of the rule instead of their text.
 """
 
@@ -13,6 +14,7 @@ from typing import Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.rules import RULES, Finding
+from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.codec.observe.telemetry.spans import Attributes, Event, LogRecord, Span
 
 __all__ = ["FindingIndex", "finding_event", "log_record"]
@@ -42,9 +44,10 @@ class FindingIndex:
             self._by_frame.setdefault(frame, []).append(finding)
 
     def of(self, frames: Iterable[int]) -> Iterator[Finding]:
-        """Yield the findings for which one of these frames is evidence, each once."""
-        found = {id(one): one for frame in frames for one in self._by_frame.get(frame, ())}
-        yield from found.values()
+        """Yield the findings for which one of these frames is evidence, each once with its highest severity."""
+        found = [one for frame in frames for one in self._by_frame.get(frame, ())]
+        found.sort(key=lambda one: SEVERITIES.index(one.severity), reverse=True)
+        yield from {one.identity: one for one in found}.values()
 
 
 def finding_event(finding: Finding, span: Span) -> Event:

@@ -102,6 +102,20 @@ def test_poll_returns_each_finding_once(idle):
     assert diagnosis.poll(last + 9_000_000_000) == []
 
 
+def test_poll_returns_a_finding_again_when_its_severity_rises(conversation):
+    """A LOOKUP without a response is a warning, and an error when clients stop waiting."""
+    diagnosis, second = Diagnosis(["answers-missing"]), 1_000_000_000
+    diagnosis.see(conversation.client(pb.CommandLookupTopic(topic="t", request_id=1)))
+    diagnosis.see(conversation.client(pb.CommandPing()))
+    found = [one.severity for after in range(60) for one in diagnosis.poll(after * second)]
+    assert found == ["warning", "error"]
+    conversation.now = 60 * second
+    diagnosis.see(conversation.client(pb.CommandPing()))
+    diagnosis.finish()
+    assert [one.severity for one in diagnosis.findings()] == ["error"]
+    assert diagnosis.unreported() == []
+
+
 def test_poll_detects_missing_frames(make_scene):
     scene = make_scene(maxUnackedMessagesPerConsumer=3)
     client = scene.actor()

@@ -203,3 +203,16 @@ def test_a_clock_that_steps_back_decreases_no_sum(traffic):
     families = {metric.name: samples for metric, samples in seen.collector.read()}
     [one] = families["pcli_acknowledge_latency_seconds"]
     assert (sum(one.value.counts), one.value.sum_ns) == (2, 0)
+
+
+def test_a_finding_counts_again_when_its_severity_rises(traffic):
+    """Series of error findings, which have an alert, then increase; and no counter decreases when it falls again."""
+    seen = traffic(5)
+    seen.connect(0)
+    seen.client(pb.CommandLookupTopic(topic="t", request_id=1))
+    counts = []
+    for _ in range(5):
+        seen.scrape(8)
+        families = {metric.name: samples for metric, samples in seen.collector.read()}
+        counts.append({one.labels[1]: one.value for one in families["pcli_findings_total"] if one.value})
+    assert counts == [{}, *[{"warning": 1}] * 2, *[{"warning": 1, "error": 1}] * 2]

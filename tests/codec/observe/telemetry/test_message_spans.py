@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from pcli.codec.observe.rules import Finding
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.telemetry.finding_records import FindingIndex
 from pcli.codec.observe.telemetry.message_spans import MessageSpans
 from pcli.codec.observe.telemetry.sampling import Sampler
 from pcli.codec.observe.telemetry.spans import Link, Span
@@ -266,6 +269,15 @@ def test_messages_with_findings_are_always_exported(play, client, export_scene):
     assert found
     assert {span.attributes["messaging.pulsar.entry.id"] for span in spans} == {"0:0"}
     assert all(event.attributes["pcli.finding.rule"] for event in found)
+
+
+def test_a_finding_whose_severity_has_risen_is_one_event():
+    """A diagnosis of live traffic reports it twice, the second time with more evidence."""
+    found = [
+        Finding(severity, "certain", Cause("broker"), {"topic": "t"}, "stuck", 1, frames)
+        for severity, frames in (("note", [1]), ("error", [2]))
+    ]
+    assert [*FindingIndex(found).of([2, 1])] == found[1:]
 
 
 def test_a_malformed_header_is_counted_and_the_message_has_a_trace_of_its_own(play, client, export_scene):
