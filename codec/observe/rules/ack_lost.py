@@ -39,19 +39,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import attached, seen_until
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding import EDGES, GAPS, Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    GAPS,
     about_consumer,
-    certainty,
     consumer_subject,
     count_of,
     error_message,
     first_of,
     frames_text,
     span,
-    why_unsure,
 )
 from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of
 from pcli.codec.observe.rules.reconnect_causes import cause_of_loss
@@ -148,12 +144,10 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             subject,
             f"The broker refused {count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} with {error}: "
             f"{error_message(seen.sample)}",
-            seen.first_ns,
-            seen.frames,
-            "A later ACK of the same messages without an error would disprove the finding.",
-            advice,
-            error,
-            count=seen.count,
+            opposite="A later ACK of the same messages without an error would disprove the finding.",
+            advice=advice,
+            variant=error,
+            seen=seen,
         )
 
 
@@ -170,19 +164,18 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     cause, delivered = loss or (_IN_GAP if GAPS & doubts else _BROKE if broke else _NO_RESPONSE, "")
     yield Finding(
         "warning",
-        certainty(doubts, "certain" if broke else "likely"),
+        "certain" if broke else "likely",
         cause,
         consumer_subject(consumer),
         f"{count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} requested a response and received "
         "none "
         f"in the {span(until - seen.last_ns)} until {'the connection ended' if broke else 'the end'} "
         f"({frames_text(seen.frames)}).{delivered}",
-        seen.first_ns,
-        seen.frames,
-        "An ACK_RESPONSE with the request id would disprove the finding; there is none." + why_unsure(doubts),
-        "If the messages are redelivered, the ACKs had no effect. Make the application tolerate duplicates.",
-        "unanswered",
-        count=seen.count,
+        opposite="An ACK_RESPONSE with the request id would disprove the finding; there is none.",
+        advice="If the messages are redelivered, the ACKs had no effect. Make the application tolerate duplicates.",
+        variant="unanswered",
+        seen=seen,
+        doubts=doubts,
     )
 
 
@@ -208,7 +201,6 @@ def _not_delivered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding
 
 
 def _back(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    doubts = consumer.doubts - EDGES
     for why, seen in consumer.acked_but_back.items():
         frame = seen.frames[0] if seen.frames else 0
         loss = loss_of(moment, connection_at(consumer, frame), frame)
@@ -216,17 +208,16 @@ def _back(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         cause, delivered = loss or (_NOT_STORED._replace(culprit=ends) if why == "lost" else _NOT_STORED, "")
         yield Finding(
             "warning",
-            certainty(doubts, "certain" if loss else "likely"),
+            "certain" if loss else "likely",
             cause,
             consumer_subject(consumer),
             f"{count_of(seen.count, 'message')} that {about_consumer(consumer)} had acknowledged "
             f"{'was' if seen.count == 1 else 'were'} redelivered {_AFTER.get(why, 'without a reconnect or a seek')}"
             f"{first_of(seen)} ({frames_text(seen.frames)}): the broker had not received or not stored the "
             f"{'ACK' if seen.count == 1 else 'ACKs'}.{delivered}",
-            seen.first_ns,
-            seen.frames,
-            "A SEEK between the ACK and the delivery would disprove the finding; there is none." + why_unsure(doubts),
-            "Enable acknowledgement receipts. Make the application tolerate duplicates.",
-            f"back-again-{why}",
-            count=seen.count,
+            opposite="A SEEK between the ACK and the delivery would disprove the finding; there is none.",
+            advice="Enable acknowledgement receipts. Make the application tolerate duplicates.",
+            variant=f"back-again-{why}",
+            seen=seen,
+            doubts=consumer.doubts - EDGES,
         )

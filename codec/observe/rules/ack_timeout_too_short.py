@@ -32,16 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    certainty,
-    consumer_subject,
-    count_of,
-    span,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, count_of, span
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _TIMEOUT: Final = Cause(
@@ -75,10 +67,9 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         slow = f"acknowledges both deliveries of {entries}, the first one after its redelivery"
     else:
         return
-    doubts = consumer.doubts - EDGES
     yield Finding(
         "warning",
-        certainty(doubts, "likely"),
+        "likely",
         _TIMEOUT,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} requests redelivery of messages after at most {span(time_out)} "
@@ -87,7 +78,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         consumer.asked_again.first_ns,
         [*consumer.asked_again.frames, *seen[0].frames, *twice.frames],
         "If no acknowledgement took as long as the timeout and no entry was acknowledged twice, the first deliveries "
-        "were not processed at all." + why_unsure(doubts),
+        "were not processed at all.",
         "Set the timeout above the longest processing time, or use a smaller receiver queue.",
         count=consumer.asked_again.count,
+        doubts=consumer.doubts - EDGES,
     )

@@ -32,8 +32,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, span, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, GAPS, Cause, Finding, Moment, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of, span
 from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.rules.slow_answers import TIMEOUT_NS
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
@@ -95,16 +95,14 @@ def _missing(exchange: ExchangeRecord, moment: Moment) -> Finding:
         exchange_subject(exchange),
         f"{missing.count} of {count_of(exchange.asked, f'{exchange.type} request')} on connection {exchange.stream} "
         f"received no response; the oldest request has been waiting for {span(exchange.waited_ns)}{later}.{delivered}",
-        missing.first_ns,
-        missing.frames,
-        "A response with the same request id after these frames would disprove the finding; there is none."
+        opposite="A response with the same request id after these frames would disprove the finding; there is none."
         + why_unsure(exchange.doubts),
-        ADVICE
+        advice=ADVICE
         if loss
         else "Search the broker's log at the time of the request. A client stops waiting after 30 s and repeats the "
         "request.",
-        "missing",
-        count=missing.count,
+        variant="missing",
+        seen=missing,
     )
 
 
@@ -117,11 +115,9 @@ def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
         _TOO_MANY,
         exchange_subject(exchange),
         f"Connection {exchange.stream} contains {tally.count} {what} ({exchange.type}).",
-        tally.first_ns,
-        tally.frames,
-        "A request id that the client used twice would explain this.",
-        "Clients log and ignore such responses. Report the problem to the developers of the broker or client with "
-        "this capture.",
-        cause,
-        count=tally.count,
+        opposite="A request id that the client used twice would explain this.",
+        advice="Clients log and ignore such responses. Report the problem to the developers of the broker or client "
+        "with this capture.",
+        variant=cause,
+        seen=tally,
     )

@@ -31,8 +31,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 _ORDER: Final = Cause(
@@ -62,10 +62,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         f"{count_of(tally.count, 'response')} on {about_connection(record)} arrived before the response to the "
         "PRODUCER "
         "or SUBSCRIBE of the same producer or consumer.",
-        tally.first_ns,
-        tally.frames,
-        "Packets whose order in the capture differs from their order on the wire would explain this."
+        opposite="Packets whose order in the capture differs from their order on the wire would explain this."
         + why_unsure(record.doubts),
-        "Client and broker may disagree on the state of that producer or consumer: check it in `topics stats`.",
-        count=tally.count,
+        advice="Client and broker may disagree on the state of that producer or consumer: check it in `topics stats`.",
+        seen=tally,
     )

@@ -30,8 +30,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import span
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 _NOT_RENEWED: Final = Cause(

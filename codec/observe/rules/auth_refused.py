@@ -63,10 +63,9 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
             host_subject(host),
             f"{about_host(host)}: {command or 'a request'} was refused with {error} {times(tally.count)}"
             + (f": {error_message(tally.sample)}." if tally.sample else "."),
-            tally.first_ns,
-            tally.frames,
-            "Nothing: the response is explicit. The cause can still be on the broker's side, such as a wrong key.",
-            _ADVICE[error],
-            named,
-            count=tally.count,
+            opposite="Nothing: the response is explicit. The cause can still be on the broker's side, such as a wrong "
+            "key.",
+            advice=_ADVICE[error],
+            variant=named,
+            seen=tally,
         )

@@ -33,16 +33,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding import EDGES, GAPS, Cause, Finding, Moment, rule, why_unsure
 from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    GAPS,
     about_subscription,
     count_of,
     first_of,
     frames_text,
     subscription_subject,
-    why_unsure,
 )
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
@@ -79,11 +76,9 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         f"{count_of(passed.count, 'message')} {'was' if passed.count == 1 else 'were'} stored while "
         f"{about_subscription(subscription)} existed, but never delivered, although later messages were"
         f"{first_of(passed)} ({frames_text(passed.frames)}).",
-        passed.first_ns,
-        passed.frames,
-        "A delivery on a connection that is not in the capture would disprove the finding."
+        opposite="A delivery on a connection that is not in the capture would disprove the finding."
         + why_unsure(doubts - EDGES),
-        "Compare the time with the broker's log and the calls of the admin API, and check totalMsgExpired and "
+        advice="Compare the time with the broker's log and the calls of the admin API, and check totalMsgExpired and "
         "filterRejectedMsgCount in the statistics of the subscription.",
-        count=passed.count,
+        seen=passed,
     )

@@ -29,17 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    certainty,
-    consumer_subject,
-    count_of,
-    first_of,
-    frames_text,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, count_of, first_of, frames_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _BY_INDEX: Final = Cause(
@@ -62,18 +53,16 @@ def evaluate(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
     lost = consumer.acked_with_batch
     if not lost.count or not consumer.durable:
         return
-    doubts = consumer.doubts - EDGES
     yield Finding(
         "warning" if consumer.asked_with_batch.count else "note",
-        certainty(doubts, "likely"),
+        "likely",
         _BY_INDEX,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} lost {count_of(lost.count, 'message')} of batches{first_of(lost)}: an ACK of "
         f"another message without an ack_set acknowledged the whole batch ({frames_text(lost.frames)}).",
-        lost.first_ns,
-        lost.frames,
-        "ACKs of the other messages would disprove the finding; there are none." + why_unsure(doubts),
-        "Disable batching in the producers of the topic, or acknowledge a message only after all messages of its batch "
-        "were processed.",
-        count=lost.count,
+        opposite="ACKs of the other messages would disprove the finding; there are none.",
+        advice="Disable batching in the producers of the topic, or acknowledge a message only after all messages of "
+        "its batch were processed.",
+        seen=lost,
+        doubts=consumer.doubts - EDGES,
     )

@@ -30,7 +30,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import host_subject, place
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import at, certainty, count_of, error_message, span, why_unsure
+from pcli.codec.observe.rules.finding_text import at, count_of, error_message, span
 from pcli.codec.observe.tracking.records.connection_records import HostRecord, Outage
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
@@ -67,7 +67,6 @@ def evaluate(host: HostRecord, moment: Moment) -> Iterator[Finding]:
 
 def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> Finding:
     over = outage.until_ns >= 0
-    doubts = host.doubts - {"start", "end"}
     events = [
         f"{count_of(seen.count, noun)} {'was' if seen.count == 1 else 'were'} {what}"
         for seen, noun, what in (
@@ -83,16 +82,17 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
     until = at(outage.until_frame) if over else "the end" if moment.over else "now"
     return Finding(
         "warning" if over else "error",
-        certainty(doubts),
+        "certain",
         _BROKER if outage.lost.count or outage.refused.count or outage.not_ready.count else _MUTE,
         host_subject(host),
         f"Server {place(host.server)} was not available to client {host.client} for {lasted}, until {until}: "
         f"{', '.join(events)}.",
         outage.since_ns,
         [*outage.not_ready.frames[:2], *outage.lost.frames, *outage.unanswered.frames, outage.until_frame],
-        "A connection of another client that works in this time would disprove the finding." + why_unsure(doubts),
+        "A connection of another client that works in this time would disprove the finding.",
         "Check the log of the broker, and whether its process was restarted.",
         str(number) if number else "",
         count=outage.attempts,
         until_ns=max(0, outage.until_ns),
+        doubts=host.doubts - {"start", "end"},
     )

@@ -53,9 +53,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         producer_subject(producer),
         f"{about_producer(producer)} resent {count_of(seen.count, 'chunk')}{first_of(seen)} "
         f"({frames_text(seen.frames)}).",
-        seen.first_ns,
-        seen.frames,
-        "Consumers may still reassemble the message: look for its acknowledgement.",
-        "Check with `pcli trace` whether the message arrived, and upgrade consumers that lose such messages.",
-        count=seen.count,
+        opposite="Consumers may still reassemble the message: look for its acknowledgement.",
+        advice="Check with `pcli trace` whether the message arrived, and upgrade consumers that lose such messages.",
+        seen=seen,
     )

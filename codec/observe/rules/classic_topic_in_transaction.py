@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import EDGES, certainty, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
 from pcli.codec.observe.system_topics import is_system_topic
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
@@ -47,10 +46,9 @@ def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding
     most, least = transaction.id
     ended = transaction.action == "COMMIT"
     names = ", ".join(map(short_topic, classic))
-    doubts = transaction.doubts - EDGES
     yield Finding(
         "error" if ended else "warning",
-        certainty(doubts, "likely"),
+        "likely",
         Cause(
             "broker", "likely", ("a later version of the broker that delivers them",), "The statistics of the topic."
         ),
@@ -60,7 +58,8 @@ def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding
         "delivers neither these messages nor later messages of the topic.",
         transaction.began_ns,
         [*classic.values(), transaction.ended_frame],
-        "A delivery of these messages after the commit would disprove the finding." + why_unsure(doubts),
+        "A delivery of these messages after the commit would disprove the finding.",
         "Use separate transactions for scalable and classic topics, or migrate the classic topic.",
         count=len(classic),
+        doubts=transaction.doubts - EDGES,
     )

@@ -82,15 +82,14 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         f"The clock of {about_producer(producer)} is at least {span(abs(least) * 1_000_000)} "
         f"{'ahead of' if ahead else 'behind'} the clock of the capture, judging by publish_time in "
         f"{count_of(producer.skewed.count, 'SEND')} ({frames_text(producer.skewed.frames[:3])}).",
-        producer.skewed.first_ns,
-        producer.skewed.frames,
-        "The other producers of the topic have the same difference: the clock of the capturing host may be wrong."
+        opposite="The other producers of the topic have the same difference: the clock of the capturing host may be "
+        "wrong."
         if capture
         else "If producers on other hosts have the same difference, the clock of the capturing host is wrong"
         + ("." if not others else f": in the same topic this applies to {alike} of {len(others)} other producers."),
-        "Compare both hosts with a time server.",
-        "ahead" if ahead else "behind",
-        count=producer.skewed.count,
+        advice="Compare both hosts with a time server.",
+        variant="ahead" if ahead else "behind",
+        seen=producer.skewed,
     )
 
 

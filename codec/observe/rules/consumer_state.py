@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pcli.codec.observe.rules.finding import Moment
-from pcli.codec.observe.rules.finding_text import EDGES, at, span, when
+from pcli.codec.observe.rules.finding import EDGES, Moment
+from pcli.codec.observe.rules.finding_text import at, span, when
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import StateDuration
 

@@ -27,16 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    certainty,
-    consumer_subject,
-    count_of,
-    frames_text,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, count_of, frames_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _TWICE: Final = Cause(
@@ -55,17 +47,15 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     seen = consumer.double_subscribe
     if not seen.count:
         return
-    doubts = consumer.doubts - EDGES
     yield Finding(
         "warning",
-        certainty(doubts),
+        "certain",
         _TWICE,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} was subscribed {count_of(seen.count, 'more time')} on a connection on which it "
         f"was already open ({frames_text(seen.frames)}).",
-        seen.first_ns,
-        seen.frames,
-        "A CLOSE_CONSUMER in between would disprove the finding; there is none." + why_unsure(doubts),
-        "Report the problem and the version of the client library to its developers.",
-        count=seen.count,
+        opposite="A CLOSE_CONSUMER in between would disprove the finding; there is none.",
+        advice="Report the problem and the version of the client library to its developers.",
+        seen=seen,
+        doubts=consumer.doubts - EDGES,
     )

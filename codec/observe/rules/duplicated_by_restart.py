@@ -37,8 +37,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, at, count_of, first_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import at, count_of, first_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -78,12 +78,10 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"The broker stored {count_of(twice.count, 'message')} of {about_producer(producer)} twice: the "
             f"application sent {'it' if twice.count == 1 else 'them'} again after {_end(producer)}{first_of(twice)} "
             f"({frames_text(twice.frames)}).",
-            twice.first_ns,
-            twice.frames,
-            _OPPOSITE + why_unsure(doubts),
-            _ADVICE,
-            "twice",
-            count=twice.count,
+            opposite=_OPPOSITE + why_unsure(doubts),
+            advice=_ADVICE,
+            variant="twice",
+            seen=twice,
         )
     if blind.count:
         yield Finding(
@@ -94,12 +92,10 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"The application sent {count_of(blind.count, 'message')} of {about_producer(producer)} again after "
             f"{_end(producer)} without a response ({frames_text(blind.frames)}): the "
             f"{'message' if blind.count == 1 else 'messages'} may be stored twice.",
-            blind.first_ns,
-            blind.frames,
-            "A delivery of the first copy, with another id, would confirm this." + why_unsure(doubts),
-            _ADVICE,
-            "blind",
-            count=blind.count,
+            opposite="A delivery of the first copy, with another id, would confirm this." + why_unsure(doubts),
+            advice=_ADVICE,
+            variant="blind",
+            seen=blind,
         )
 
 

@@ -6,7 +6,9 @@ Rules of this file
 2. A rule may be evaluated repeatedly for a record that is still changing, with increasing `Moment.now_ns`, and yields a
    finding as soon as it applies. Findings with the same rule, subject and variant are the same; the later finding
    replaces the earlier finding.
-3. If the record's doubts could explain a finding, the finding has a lower certainty or is not reported.
+3. If the record's doubts could explain a finding, the finding has a lower certainty or is not reported. There are two
+   kinds of doubts. If a record has a doubt in EDGES, it begins earlier or ends later than the capture, but is complete
+   in between. If it has a doubt in GAPS, frames may be missing in the middle.
 4. The fact is what the wire shows; the cause is why it happened. Only an explicit command or error on the wire makes a
    cause certain, because the wire does not show what happens inside a process.
 """
@@ -14,16 +16,17 @@ Rules of this file
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
+from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE, Occurrences
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
 __all__ = [
-    "CERTAINTIES", "CULPRITS", "DEFINED", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule", "Threshold",
-    "rule",
+    "CERTAINTIES", "CULPRITS", "DEFINED", "EDGES", "GAPS", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule",
+    "Threshold", "certainty", "rule", "why_unsure",
 ]  # fmt: skip
 
 SEVERITIES: Final = ("error", "warning", "note")
@@ -37,11 +40,30 @@ CERTAINTIES: Final = ("certain", "likely", "possible")
 """Certainties of facts and causes: nothing in the capture allows another explanation; another explanation exists but is
 unlikely; the capture is not sufficient to decide."""
 
+EDGES: Final = frozenset(("start", "end"))
+"""Doubts about records that are complete within the capture."""
+
+GAPS: Final = frozenset(("gap", "cut", "unread", "one_way", "weak_sync", "evicted"))
+"""Doubts about records whose frames may be missing in the middle."""
+
 GROUPS: Final = (
     "consumer", "subscription", "key", "producer", "topic", "connection", "host", "exchange", "transaction", "capture",
     "scalable_topic",
 )  # fmt: skip
 """The types of records that rules evaluate: ConsumerRecord, SubscriptionRecord, and others."""
+
+
+def certainty(doubts: Collection[str], best: str = "certain") -> str:
+    """Return the certainty that an event did NOT occur: ``best``, or lower if the record has doubts."""
+    if GAPS.intersection(doubts):
+        return "possible"
+    return "likely" if doubts and best == "certain" else best
+
+
+def why_unsure(doubts: Collection[str]) -> str:
+    """Return the doubts as a sentence to append; empty if there are none."""
+    words = [DOUBTS[one] for one in sorted(doubts)]
+    return f" Caveat: {'; '.join(words)}." if words else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,7 @@ class Finding:
     """The affected object: values of topic, subscription, consumer, producer, stream, key, client, server, …."""
     what: str
     """One or two sentences that state the problem with its figures; the first letter is capitalised."""
-    since_ns: int
+    since_ns: int = 0
     """When the problem began; 0 if unknown."""
     frames: list[int] = field(default_factory=list)
     """``pulsar.number`` of the frames that are evidence, most important first; at most MAX_EVIDENCE."""
@@ -116,8 +138,15 @@ class Finding:
     """When the problem ended; 0 if it continues or if the end is unknown."""
     rule: str = ""
     """Name of the rule, which `Rule.evaluate` adds; docs/findings/NAME.md explains it."""
+    seen: InitVar[Occurrences | None] = None
+    """The occurrences that the finding is about: they set ``since_ns``, ``frames`` and ``count``."""
+    doubts: InitVar[Collection[str]] = ()
+    """Doubts of the record that could explain the fact: they lower ``certainty``, and ``opposite`` names them."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, seen: Occurrences | None, doubts: Collection[str]) -> None:
+        if seen is not None:
+            self.since_ns, self.frames, self.count = seen.first_ns, seen.frames, seen.count
+        self.certainty, self.opposite = certainty(doubts, self.certainty), self.opposite + why_unsure(doubts)
         self.what = self.what[:1].upper() + self.what[1:]
         self.frames = list(dict.fromkeys(one for one in self.frames if one))[:MAX_EVIDENCE]
 

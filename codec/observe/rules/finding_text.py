@@ -1,32 +1,25 @@
-"""Phrases that findings share: names, durations, frame numbers, and the certainty of a finding.
+"""Phrases that findings share: names, durations and frame numbers.
 
-Rules of this file
-1. Names come from the wire. In sentences they are passed through `printable`; subjects contain them unchanged.
-2. There are two kinds of doubts. If a record has a doubt in EDGES, it begins earlier or ends later than the capture,
-   but is complete in between. If it has a doubt in GAPS, frames may be missing in the middle.
+Names come from the wire. In sentences they are passed through `printable`; subjects contain them unchanged.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from pcli.codec.observe.rules.finding import Moment
 from pcli.codec.observe.text_format import latency_text, printable, short_topic
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
-from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = [
-    "EDGES",
-    "GAPS",
     "about_consumer",
     "about_subscription",
     "at",
     "cause_text",
-    "certainty",
     "consumer_subject",
     "count_of",
     "error_message",
@@ -36,14 +29,7 @@ __all__ = [
     "subscription_subject",
     "times",
     "when",
-    "why_unsure",
 ]
-
-EDGES: Final = frozenset(("start", "end"))
-"""Doubts about records that are complete within the capture."""
-
-GAPS: Final = frozenset(("gap", "cut", "unread", "one_way", "weak_sync", "evicted"))
-"""Doubts about records whose frames may be missing in the middle."""
 
 _JAVA: Final = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
 """The name of a Java class before the message of an exception."""
@@ -54,19 +40,6 @@ _MAX_ERROR_MESSAGE: Final = 240
 
 _AT_ONCE_NS: Final = 1_000_000
 """Shorter times are treated as zero, because "0.02 ms before the end" is not useful."""
-
-
-def certainty(doubts: Collection[str], best: str = "certain") -> str:
-    """Return the certainty that an event did NOT occur: ``best``, or lower if the record has doubts."""
-    if GAPS.intersection(doubts):
-        return "possible"
-    return "likely" if doubts and best == "certain" else best
-
-
-def why_unsure(doubts: Iterable[str]) -> str:
-    """Return the doubts as a sentence to append; empty if there are none."""
-    words = [DOUBTS[one] for one in sorted(doubts)]
-    return f" Caveat: {'; '.join(words)}." if words else ""
 
 
 def span(nanoseconds: int) -> str:

@@ -32,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, at, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import at, span
 from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import certainty, count_of, first_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of, first_of, frames_text
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
@@ -53,21 +53,19 @@ def evaluate(topic: ScalableTopicRecord, _moment: Moment) -> Iterator[Finding]:
             continue  # each of them has a position of its own
         stream = "STREAM" in types
         records = [one.subscription(subscription) for one in topic.segments.values()]
-        doubts = topic.doubts.union(*(one.doubts for one in records if one is not None))
         yield Finding(
             "warning" if stream else "note",
-            certainty(doubts, "likely" if stream else "certain"),
+            "likely" if stream else "certain",
             _STREAM if stream else _QUEUE,
             {"topic": topic.name, "subscription": subscription},
             f"{'Stream' if stream else 'Queue'} consumers of subscription {printable(subscription)} on "
             f"{topic_text(topic)} received {count_of(seen.count, 'message')} after newer messages of the same key, "
             f"which are in a child of their segment{first_of(seen)} ({frames_text(seen.frames)}).",
-            seen.first_ns,
-            seen.frames,
-            "An earlier delivery of the messages would disprove the finding; there is none." + why_unsure(doubts),
-            "Report the problem with the broker's version."
+            opposite="An earlier delivery of the messages would disprove the finding; there is none.",
+            advice="Report the problem with the broker's version."
             if stream
             else "Use a stream consumer if the order of a key matters.",
-            count=seen.count,
+            seen=seen,
             until_ns=seen.last_ns,
+            doubts=topic.doubts.union(*(one.doubts for one in records if one is not None)),
         )

@@ -29,16 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_subscription,
-    certainty,
-    count_of,
-    frames_text,
-    subscription_subject,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_subscription, count_of, frames_text, subscription_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord
 
@@ -79,22 +71,20 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
             f"{'was' if key.backwards.count == 1 else 'were'} delivered after later messages",
         ),
     )
-    doubts = (key.doubts | subscription.doubts) - EDGES
     for cause, seen, what in violations:
         if seen.count:
             yield Finding(
                 "note" if subscription.allow_out_of_order else "warning",
-                certainty(doubts, "likely"),
+                "likely",
                 Cause("application") if subscription.allow_out_of_order else _ORDER,
                 {**subscription_subject(subscription), "key": key.key},
                 f"{what}{', which is allowed here' if subscription.allow_out_of_order else ''} "
                 f"({frames_text(seen.frames)}).",
-                seen.first_ns,
-                seen.frames,
-                "An ACK of the earlier messages, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove the finding."
-                + why_unsure(doubts),
-                "Report the problem with the broker's version. `pcli stats keys` shows which consumer held the key at "
-                "which time.",
-                cause,
-                count=seen.count,
+                opposite="An ACK of the earlier messages, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove the "
+                "finding.",
+                advice="Report the problem with the broker's version. `pcli stats keys` shows which consumer held the "
+                "key at which time.",
+                variant=cause,
+                seen=seen,
+                doubts=(key.doubts | subscription.doubts) - EDGES,
             )

@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import certainty, span, times
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, certainty, rule
+from pcli.codec.observe.rules.finding_text import span, times
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.tracking.records.scalable_records import LayoutChange, ScalableTopicRecord
 

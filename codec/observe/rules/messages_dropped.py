@@ -25,16 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_subscription,
-    certainty,
-    count_of,
-    frames_text,
-    subscription_subject,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_subscription, count_of, frames_text, subscription_subject
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 _ONE_ACTIVE: Final = ("Exclusive", "Failover")
@@ -61,20 +53,17 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
     seen = subscription.dropped
     if not seen.count:
         return
-    doubts = (subscription.doubts | subscription.topic.doubts) - EDGES
     yield Finding(
         "error",
-        certainty(doubts, "certain" if subscription.type in _ONE_ACTIVE else "likely"),
+        "certain" if subscription.type in _ONE_ACTIVE else "likely",
         _NO_PERMITS,
         subscription_subject(subscription),
         f"The broker dropped {count_of(seen.count, 'message')} for {about_subscription(subscription)}: no attached "
         f"consumer had permits when they arrived ({frames_text(seen.frames)}). The topic is not persistent, so they "
         "are lost.",
-        seen.first_ns,
-        seen.frames,
-        "A consumer with permits at the time of these SENDs would disprove the finding; there was none."
-        + why_unsure(doubts),
-        "Use a larger receiver queue or more consumers, or a persistent topic if no message may be lost.",
-        count=seen.count,
+        opposite="A consumer with permits at the time of these SENDs would disprove the finding; there was none.",
+        advice="Use a larger receiver queue or more consumers, or a persistent topic if no message may be lost.",
+        seen=seen,
         until_ns=seen.last_ns,
+        doubts=(subscription.doubts | subscription.topic.doubts) - EDGES,
     )

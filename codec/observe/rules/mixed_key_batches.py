@@ -28,16 +28,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
-    EDGES,
     about_subscription,
-    certainty,
     count_of,
     first_of,
     frames_text,
     subscription_subject,
-    why_unsure,
 )
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
@@ -59,7 +56,6 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     mixed, split = subscription.mixed_batches, subscription.split_keys
     if not mixed.count or subscription.topic.segment is not None:
         return  # consumers of a segment share entry buckets, and a batch contains the messages of one bucket
-    doubts = subscription.doubts - EDGES
     split_text = (
         f" {count_of(split.count, 'time')}, a key came back to a consumer from another attached consumer: "
         f"key {printable(split.sample)} is the first ({frames_text(split.frames)})."
@@ -68,16 +64,15 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     )
     yield Finding(
         "warning" if split.count and not subscription.allow_out_of_order else "note",
-        certainty(doubts),
+        "certain",
         _BATCHING,
         subscription_subject(subscription),
         f"{mixed.count} of {count_of(subscription.key_batches, 'batch', 'batches')} of "
         f"{about_subscription(subscription)} {'contains' if mixed.count == 1 else 'contain'} messages with different "
         f"keys{first_of(mixed)} ({frames_text(mixed.frames)}). The broker delivers a batch to the consumer of its "
         f"first key.{split_text}",
-        mixed.first_ns,
-        mixed.frames,
-        "A single key in each batch would disprove the finding." + why_unsure(doubts),
-        "Use key-based batching in the producer.",
-        count=mixed.count,
+        opposite="A single key in each batch would disprove the finding.",
+        advice="Use key-based batching in the producer.",
+        seen=mixed,
+        doubts=subscription.doubts - EDGES,
     )

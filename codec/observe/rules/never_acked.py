@@ -38,18 +38,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, left, seen_until, waiting
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    count_of,
-    span,
-    when,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, Threshold, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, count_of, span, when
 from pcli.codec.observe.rules.network_losses import ADVICE, connection_at, loss_of, silence_of
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord

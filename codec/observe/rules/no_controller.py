@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import certainty, count_of, span, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of, span
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 
@@ -52,13 +52,14 @@ def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
         return
     yield Finding(
         "note",
-        certainty(topic.doubts),
+        "certain",
         Cause("broker"),
         {"topic": topic.name},
         f"{topic_text(topic)} had no controller for {span(until_ns - topic.first_ns)}, in "
         f"{count_of(topic.updates, 'layout')}: it is not split, merged or pruned automatically.",
         topic.first_ns,
         [topic.sessions[0].epochs[0][2]] if topic.sessions and topic.sessions[0].epochs else [],
-        "A layout with a controller would disprove the finding; there is none." + why_unsure(topic.doubts),
+        "A layout with a controller would disprove the finding; there is none.",
         "Request the statistics of the topic once; the broker then elects a controller.",
+        doubts=topic.doubts,
     )

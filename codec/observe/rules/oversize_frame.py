@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 
@@ -57,12 +57,10 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         connection_subject(record),
         f"{count_of(tally.count, 'frame')} on {about_connection(record)} exceeded the maxMessageSize of "
         f"{record.max_message_size:,} bytes plus 10 KiB: {tally.sample}.",
-        tally.first_ns,
-        tally.frames,
-        "A later CONNECTED with a larger max_message_size would disprove the finding; there is none."
+        opposite="A later CONNECTED with a larger max_message_size would disprove the finding; there is none."
         + why_unsure(record.doubts),
-        "The receiver closes the connection (TooLongFrameException). For a SEND, use chunking or a larger "
+        advice="The receiver closes the connection (TooLongFrameException). For a SEND, use chunking or a larger "
         "`maxMessageSize`. A response lists too many entries, usually topics of a namespace: narrow the pattern or "
         "split the namespace.",
-        count=tally.count,
+        seen=tally,
     )

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import at, certainty, count_of, when, why_unsure
+from pcli.codec.observe.rules.finding_text import at, count_of, when
 from pcli.codec.observe.rules.segment_text import segments_text, topic_text
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.scalable_records import (
@@ -79,11 +79,10 @@ def _finding(
         for one in subscription.consumers.values()
         if one.never_acked.count or one.unacked
     )
-    doubts = topic.doubts | subscription.doubts
     entries = count_of(subscription.backlog, "entry", "entries")
     yield Finding(
         "warning",
-        certainty(doubts, "likely"),
+        "likely",
         _UNACKED,
         {"topic": topic.name, "subscription": consumer.subscription, "segment": segment.id},
         f"{segments_text(children)} of {topic_text(topic)} wait for their parent. Segment {segment.id} was sealed "
@@ -91,8 +90,9 @@ def _finding(
         f"{printable(consumer.subscription)} has not acknowledged {entries} of it{f'; {held}' if held else ''}.",
         segment.sealed_ns,
         [segment.sealed_frame, *(one for c in subscription.consumers.values() for one in c.never_acked.frames[:4])],
-        "ACKs of these messages would disprove the finding; there is none." + why_unsure(doubts),
+        "ACKs of these messages would disprove the finding; there is none.",
         "`pcli trace --unacked` lists the messages of the parent.",
         f"{segment.id}",
         count=subscription.backlog,
+        doubts=topic.doubts | subscription.doubts,
     )

@@ -46,15 +46,7 @@ from pcli.codec.observe.rules.consumer_state import (
     waiting,
 )
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    count_of,
-    span,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, count_of, span
 from pcli.codec.observe.rules.network_losses import ADVICE, silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
@@ -99,25 +91,25 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         stop = stop._replace(lasted_ns=stop.lasted_ns - max(0, session.ready_ns - stop.since_ns))
         if stop.lasted_ns < 2 * moment.value(_DURATION):
             return
-    doubts = doubts_of(consumer)
     silence = silence_of(moment, consumer, stop.since_ns, (stop.frame, stop.over_frame), _STOPPED)
     likely = _QUEUE_CLEARED if _redelivery_request(consumer) and not stop.over_frame else _PAUSED
     cause, delivered = silence or (likely, "")
     yield Finding(
         "warning" if not stop.over_frame and _matters(consumer) else "note",
-        certainty(doubts),
+        "certain",
         cause,
         consumer_subject(consumer),
         _what(consumer, stop, moment) + delivered,
         stop.since_ns,
         [stop.frame, stop.over_frame, permits.last_flow_frame, consumer.last_ack_frame],
-        _opposite(consumer, stop) + why_unsure(doubts),
+        _opposite(consumer, stop),
         ADVICE
         if silence
         else "Check what the application was doing at that time. If processing is slow by design, a smaller receiver "
         "queue leaves more messages for other consumers. If the application is paused on purpose, nothing is wrong.",
         count=held(consumer),
         until_ns=stop.until_ns,
+        doubts=doubts_of(consumer),
     )
 
 

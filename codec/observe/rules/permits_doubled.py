@@ -31,16 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    certainty,
-    consumer_subject,
-    count_of,
-    frames_text,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, count_of, frames_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _TWICE: Final = Cause(
@@ -64,18 +56,18 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     permits = consumer.permits
     if not permits.known or not permits.doubled.count or permits.surplus * 2 <= permits.queue:
         return
-    doubts = consumer.doubts - EDGES
     yield Finding(
         "warning",
-        certainty(doubts, "likely"),
+        "likely",
         _TWICE,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} requested {count_of(permits.surplus, 'message')} more than its queue of "
         f"{permits.queue} and its delivered messages explain ({frames_text(permits.doubled.frames)}).",
         permits.doubled.first_ns,
         permits.doubled.frames,
-        "Deliveries that used these permits would disprove the finding; there are none." + why_unsure(doubts),
+        "Deliveries that used these permits would disprove the finding; there are none.",
         "Check whether the consumer was opened twice. Report the problem to the developers of the client library with "
         "its version.",
         count=permits.surplus,
+        doubts=consumer.doubts - EDGES,
     )

@@ -33,16 +33,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, counts_batches_as_one
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    count_of,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, count_of
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
@@ -75,7 +67,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     if lost > 0:
         yield Finding(
             "warning",
-            certainty(doubts, "likely"),
+            "likely",
             _NOT_RETURNED,
             consumer_subject(consumer),
             f"{about_consumer(consumer)} received {count_of(permits.corrupt.count, 'message')} in frames with a wrong "
@@ -83,26 +75,25 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"queue of {permits.queue} {'is' if lost == 1 else 'are'} lost.",
             permits.corrupt.first_ns,
             permits.corrupt.frames,
-            "A later FLOW that returns these permits and that no other messages explain would disprove the finding."
-            + why_unsure(doubts),
+            "A later FLOW that returns these permits and that no other messages explain would disprove the finding.",
             _ADVICE,
             "checksum",
             count=lost,
+            doubts=doubts,
         )
     short = permits.short
     if short.count and lost <= 0 and not counts_batches_as_one(consumer):
         yield Finding(
             "warning",
-            certainty(doubts, "likely"),
+            "likely",
             _NOT_RETURNED,
             consumer_subject(consumer),
             f"{about_consumer(consumer)} has a queue of {permits.queue}. After {count_of(short.count, 'FLOW')}, "
             "the permits for more than half of the queue had still not been returned, "
             f"first {printable(short.sample)} in {at(short.frames[0])}.",
-            short.first_ns,
-            short.frames,
-            "A later FLOW that returns these permits would disprove the finding." + why_unsure(doubts),
-            _ADVICE,
-            "short",
-            count=short.count,
+            opposite="A later FLOW that returns these permits would disprove the finding.",
+            advice=_ADVICE,
+            variant="short",
+            seen=short,
+            doubts=doubts,
         )

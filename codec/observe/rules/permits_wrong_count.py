@@ -34,17 +34,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, counts_batches_as_one
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    count_of,
-    frames_text,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, count_of, frames_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _REPORT: Final = (
@@ -124,16 +115,16 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 def _finding(consumer: ConsumerRecord, variant: str, what: str, since_ns: int, frames: list[int]) -> Finding:
     severity, cause, opposite, advice = _VARIANTS[variant]
-    doubts = consumer.doubts - EDGES
     return Finding(
         severity,
-        certainty(doubts, "likely"),
+        "likely",
         cause,
         consumer_subject(consumer),
         what,
         since_ns,
         frames,
-        opposite + why_unsure(doubts),
+        opposite,
         advice,
         variant,
+        doubts=consumer.doubts - EDGES,
     )

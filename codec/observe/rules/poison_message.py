@@ -28,18 +28,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, Threshold, rule
 from pcli.codec.observe.rules.finding_text import (
-    EDGES,
     about_consumer,
     about_subscription,
     at,
-    certainty,
     consumer_subject,
     count_of,
     first_of,
     subscription_subject,
-    why_unsure,
 )
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
@@ -122,12 +119,10 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
             subscription_subject(subscription),
             f"{count_of(seen.count, 'message')} of {about_subscription(subscription)} "
             f"{'was' if seen.count == 1 else 'were'} moved to the dead letter topic{first_of(seen)}.",
-            seen.first_ns,
-            seen.frames,
-            "Nothing: the capture contains the copies.",
-            "Inspect the messages in the dead letter topic, fix the cause, and send them again.",
-            "dead-lettered",
-            count=seen.count,
+            opposite="Nothing: the capture contains the copies.",
+            advice="Inspect the messages in the dead letter topic, fix the cause, and send them again.",
+            variant="dead-lettered",
+            seen=seen,
         )
     for consumer in subscription.consumers.values():
         for error, discarded in consumer.validation.items():
@@ -137,12 +132,10 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
                 _DISCARDED.get(error, _UNREADABLE)[0],
                 consumer_subject(consumer),
                 f"{about_consumer(consumer)} discarded {count_of(discarded.count, 'message')}: {error}.",
-                discarded.first_ns,
-                discarded.frames,
-                "Nothing: the acknowledgements contain the error.",
-                _DISCARDED.get(error, _UNREADABLE)[1],
-                error,
-                count=discarded.count,
+                opposite="Nothing: the acknowledgements contain the error.",
+                advice=_DISCARDED.get(error, _UNREADABLE)[1],
+                variant=error,
+                seen=discarded,
             )
 
 
@@ -151,7 +144,6 @@ def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
     often = [row for row in subscription.most_redelivered if row[0] >= least]
     if not often or requested < least - 1:
         return
-    doubts = subscription.doubts - EDGES
     # The causes of redeliveries are not stored per message; some of them may be reconnects.
     only_requested = all(name in _REQUESTED for name, seen in subscription.again.items() if seen.count)
     deliveries, message, first, last, since_ns = max(often)
@@ -159,7 +151,7 @@ def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
     more = more if len(often) > 1 else ""
     yield Finding(
         "warning",
-        certainty(doubts),
+        "certain",
         _REJECTED if only_requested else _REDELIVERED,
         subscription_subject(subscription),
         f"Message {printable(message)} of {about_subscription(subscription)} was delivered {deliveries} times, from "
@@ -167,9 +159,9 @@ def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
         since_ns,
         [frame for row in often for frame in row[2:4]],
         f"An ACK after {at(last)} would show that processing succeeded in the end."
-        + ("" if only_requested else " Entries of the subscription were also redelivered for other reasons.")
-        + why_unsure(doubts),
+        + ("" if only_requested else " Entries of the subscription were also redelivered for other reasons."),
         "Inspect the message (`pcli trace --message-id`), and configure a dead letter policy if there is none.",
         "again-and-again",
         count=len(often),
+        doubts=subscription.doubts - EDGES,
     )

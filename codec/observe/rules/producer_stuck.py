@@ -34,8 +34,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, GAPS, Cause, Finding, Moment, Threshold, certainty, rule
+from pcli.codec.observe.rules.finding_text import at, count_of, span, when
 from pcli.codec.observe.rules.network_losses import ADVICE, loss_of
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.producer_waiting import FENCING, fenced_by
@@ -117,7 +117,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         activity = f"last sent data in {at(producer.heard_frame)}" if broker_sent else "sent nothing else"
         yield Finding(
             "error",
-            certainty(doubts),
+            "certain",
             cause,
             producer_subject(producer),
             f"{about_producer(producer)} has {count_of(producer.open_sends, 'SEND')} without a response, the oldest in "
@@ -125,8 +125,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"{when(moment, wait.since_ns)}. The broker {activity}.{delivered}",
             wait.since_ns,
             [producer.oldest_open_frame, wait.since_frame, producer.heard_frame],
-            f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove the finding; there is none."
-            + why_unsure(doubts),
+            f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove the finding; there is none.",
             ADVICE
             if loss
             else "Search the broker's log for write errors. Check stats-internal of the topic and the publish rates."
@@ -134,6 +133,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             else "Capture on the broker's host: if the SENDs arrive there, the broker has stopped reading or hangs.",
             "no-receipt",
             count=producer.open_sends,
+            doubts=doubts,
         )
     elif wait.count and wait.longest_ns >= moment.value(_DURATION) and not doubts & GAPS:
         first, last = wait.longest_frames
@@ -170,16 +170,17 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     cause, delivered = loss or (_cause(doubts, broker_sent=producer.heard_ns > session.began_ns), "")
     yield Finding(
         "error",
-        certainty(doubts),
+        "certain",
         cause,
         producer_subject(producer),
         f"{about_producer(producer)} has not received a response to its PRODUCER ({at(session.number)}, "
         f"{when(moment, session.began_ns)}).{delivered}",
         session.began_ns,
         [session.number, producer.heard_frame],
-        "A PRODUCER_SUCCESS or an ERROR would disprove the finding; there is none." + why_unsure(doubts),
+        "A PRODUCER_SUCCESS or an ERROR would disprove the finding; there is none.",
         ADVICE if loss else "The broker is loading the topic, or hangs while loading it: check its log for this topic.",
         "not-opened",
+        doubts=doubts,
     )
 
 

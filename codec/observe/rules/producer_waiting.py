@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import EDGES, at, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, Threshold, rule
+from pcli.codec.observe.rules.finding_text import at, span
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
@@ -68,18 +68,18 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     because = f" because {about_producer(fencing)} fenced it (ExclusiveWithFencing)" if fencing is not None else ""
     yield Finding(
         "note" if fencing is None else "error" if now else "warning",
-        certainty(doubts),
+        "certain",
         Cause("application") if fencing is None else _FENCED,
         producer_subject(producer),
         f"{about_producer(producer)} {'has waited' if now else 'waited'} {span(lasted)} for exclusive access{because}, "
         f"from {at(first)}{'' if now else f' to {at(last)}'}.",
         since_ns,
         [first, last, *([fencing.session.number] if fencing is not None and fencing.session is not None else [])],
-        "A PRODUCER_SUCCESS with producer_ready in that time would disprove the finding; there is none."
-        + why_unsure(doubts),
+        "A PRODUCER_SUCCESS with producer_ready in that time would disprove the finding; there is none.",
         "Nothing, if the application intends to wait. Otherwise find out which application has exclusive access.",
         "fenced" if fencing is not None else "",
         until_ns=0 if now else since_ns + lasted,
+        doubts=doubts,
     )
 
 

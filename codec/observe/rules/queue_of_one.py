@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import EDGES, about_consumer, certainty, consumer_subject, span, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, span
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _QUEUE: Final = Cause(
@@ -68,16 +68,16 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     at_once = mean * (acks.count - 1) / (acks.last_ns - acks.first_ns)
     if mean < _LONG_NS or at_once < _AT_ONCE:
         return
-    doubts = consumer.doubts - EDGES
     yield Finding(
         "note",
-        certainty(doubts, "likely"),
+        "likely",
         _QUEUE,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} has a receiver queue of 1 and needs {span(mean)} per message. Meanwhile another "
         "message, which other consumers could process, waits in its queue.",
         acks.first_ns,
         [consumer.permits.last_flow_frame, *acks.frames],
-        "A FLOW that follows only after the ACK would show a queue of 0." + why_unsure(doubts),
+        "A FLOW that follows only after the ACK would show a queue of 0.",
         "Set the receiver queue to 0 if every consumer should hold one message at a time.",
+        doubts=consumer.doubts - EDGES,
     )

@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, at, count_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import at, count_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -66,13 +66,11 @@ def _late(producer: ProducerRecord) -> Finding:
         f"{about_producer(producer)} received {count_of(seen.count, 'receipt')} after the receipt of a later SEND, the "
         f"first for sequence id {printable(seen.sample)}: {frames_text(seen.frames[:3])} are its SEND, its receipt and "
         "the earlier receipt of the later SEND.",
-        seen.first_ns,
-        seen.frames,
-        ("Sequence ids were sent more than once: the receipt may belong to another SEND." if twice else "")
+        opposite=("Sequence ids were sent more than once: the receipt may belong to another SEND." if twice else "")
         + (why_unsure(guessed) or "" if twice or guessed else "Both receipts and both SENDs are in the capture."),
-        _ADVICE,
-        "late",
-        count=seen.count,
+        advice=_ADVICE,
+        variant="late",
+        seen=seen,
     )
 
 
@@ -86,10 +84,8 @@ def _missing(producer: ProducerRecord) -> Finding:
         f"{about_producer(producer)} never received the receipt for {count_of(seen.count, 'SEND')}, the first with "
         f"sequence id {printable(seen.sample)} ({at(seen.frames[0])}), although the receipt for a later SEND arrived "
         f"in {at(seen.frames[1])}. Then the session ended.",
-        seen.first_ns,
-        seen.frames,
-        "A receipt for that SEND before the session ended would disprove the finding; there is none.",
-        _ADVICE,
-        "missing",
-        count=seen.count,
+        opposite="A receipt for that SEND before the session ended would disprove the finding; there is none.",
+        advice=_ADVICE,
+        variant="missing",
+        seen=seen,
     )

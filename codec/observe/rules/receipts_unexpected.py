@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, count_of, frames_text
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import count_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -54,9 +54,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         producer_subject(producer),
         f"{about_producer(producer)} received {count_of(seen.count, 'receipt')} for which no SEND was pending "
         f"({frames_text(seen.frames)}), the first for sequence id {printable(seen.sample)}.",
-        seen.first_ns,
-        seen.frames,
-        "An unanswered SEND with that id before the receipt would disprove the finding; there is none.",
-        "Report the problem with the broker's version. Check for a proxy in between that repeats frames.",
-        count=seen.count,
+        opposite="An unanswered SEND with that id before the receipt would disprove the finding; there is none.",
+        advice="Report the problem with the broker's version. Check for a proxy in between that repeats frames.",
+        seen=seen,
     )

@@ -31,8 +31,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
+from pcli.codec.observe.rules.finding import Finding, Moment, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import span
 from pcli.codec.observe.rules.reconnect_causes import CAUSES, LOOP_NS, ROUNDS, cause_of_end
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 

@@ -17,12 +17,10 @@ from typing import Final, NamedTuple
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
 from pcli.codec.observe.rules.finding_text import (
     about_subscription,
-    certainty,
     count_of,
     first_of,
     frames_text,
     subscription_subject,
-    why_unsure,
 )
 from pcli.codec.observe.rules.reconnect_causes import cause_of_ends
 from pcli.codec.observe.rules.segment_text import is_handed_over
@@ -98,27 +96,25 @@ def define(
 
 
 def _again(subscription: SubscriptionRecord, rows: Iterable[Redelivery]) -> Iterator[Finding]:
-    doubts = subscription.doubts - {"end"}
     for row in rows:
         seen = subscription.again.get(row.why)
         if seen is None or not seen.count:
             continue
         yield Finding(
             row.severity or _severity(subscription, row.why),
-            certainty(doubts, row.certainty),
+            row.certainty,
             _HANDED_OVER
             if row.why in _CLOSED and is_handed_over(subscription)
             else row.cause or _who_broke(subscription),
             subscription_subject(subscription),
             f"{about_subscription(subscription)} had {_redeliveries(subscription, row.why, seen)} {row.because}"
             f"{first_of(seen)} ({frames_text(seen.frames)}).{row.more(subscription)}",
-            seen.first_ns,
-            seen.frames,
-            row.opposite + why_unsure(doubts),
-            row.advice,
-            row.why,
-            count=seen.count,
+            opposite=row.opposite,
+            advice=row.advice,
+            variant=row.why,
+            seen=seen,
             until_ns=seen.last_ns,
+            doubts=subscription.doubts - {"end"},
         )
 
 

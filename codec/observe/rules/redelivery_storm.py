@@ -27,16 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_subscription,
-    certainty,
-    count_of,
-    subscription_subject,
-    when,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, Threshold, rule
+from pcli.codec.observe.rules.finding_text import about_subscription, count_of, subscription_subject, when
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 _RATE: Final = Threshold("redelivery-storm.rate", 50, "minimum number of redelivered entries per second", is_time=False)
@@ -67,11 +59,10 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     count = sum(tally.count for tally in seen.values())
     if subscription.redelivered_per_second < moment.value(_RATE) or count * 2 <= subscription.delivered:
         return
-    doubts = subscription.doubts - EDGES
     first = min(seen.values(), key=lambda tally: tally.first_ns)
     yield Finding(
         "error",
-        certainty(doubts),
+        "certain",
         _REQUESTED,
         subscription_subject(subscription),
         f"{count} of {count_of(subscription.delivered, 'delivered message')} of "
@@ -80,7 +71,8 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         f"({when(moment, subscription.redelivered_peak_ns)}).",
         first.first_ns,
         [frame for tally in seen.values() for frame in tally.frames],
-        "A similar number of ACKs would show that the consumers make progress." + why_unsure(doubts),
+        "A similar number of ACKs would show that the consumers make progress.",
         "Enable a redelivery back-off and a dead letter policy. Pause the consumer while its dependency is down.",
         count=count,
+        doubts=subscription.doubts - EDGES,
     )

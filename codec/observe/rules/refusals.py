@@ -134,12 +134,10 @@ def _refusal(
         cause,
         subject,
         f"{about} {times(seen.count)} {why} ({frames_text(seen.frames)}): {error_message(seen.sample)}",
-        seen.first_ns,
-        seen.frames,
-        resolved or missing,
-        advice,
-        variant,
-        count=seen.count,
+        opposite=resolved or missing,
+        advice=advice,
+        variant=variant,
+        seen=seen,
         until_ns=0 if why == _SCHEMA else seen.last_ns,
     )
 

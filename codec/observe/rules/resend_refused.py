@@ -67,12 +67,10 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"{about_producer(producer)} resent {count_of(resends.count, 'message')} that the broker had "
             "already "
             f"stored and therefore dropped ({frames_text(resends.frames)}): deduplication worked.",
-            resends.first_ns,
-            resends.frames,
-            "A receipt with a new message id for the second SEND would disprove the finding; there is none.",
-            "Nothing. The loss of the first connection may need attention.",
-            "resend",
-            count=resends.count,
+            opposite="A receipt with a new message id for the second SEND would disprove the finding; there is none.",
+            advice="Nothing. The loss of the first connection may need attention.",
+            variant="resend",
+            seen=resends,
         )
     if reused.count:
         yield Finding(
@@ -83,11 +81,9 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"The broker dropped {count_of(reused.count, 'message')} of {about_producer(producer)} as "
             f"duplicates (-1:-1, {frames_text(reused.frames)}): their sequence ids, first {reused.sample}, "
             "had already been used" + ("." if producer.doubts & {"start"} else " by other messages."),
-            reused.first_ns,
-            reused.frames,
-            "A receipt with a message id would disprove the finding; there is none.",
-            "Continue from last_sequence_id of PRODUCER_SUCCESS, or let the client assign ids. Use a separate producer "
-            "name for each program.",
-            "reused",
-            count=reused.count,
+            opposite="A receipt with a message id would disprove the finding; there is none.",
+            advice="Continue from last_sequence_id of PRODUCER_SUCCESS, or let the client assign ids. Use a separate "
+            "producer name for each program.",
+            variant="reused",
+            seen=reused,
         )

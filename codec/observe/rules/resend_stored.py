@@ -32,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, first_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, GAPS, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import count_of, first_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.reconnect_causes import cause_of_loss
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -73,12 +73,10 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"The broker stored {count_of(twice.count, 'message')} of {about_producer(producer)} twice: the "
             f"client resent {'it' if twice.count == 1 else 'them'}, and both copies received receipts{first_of(twice)} "
             f"({frames_text(twice.frames)}).",
-            twice.first_ns,
-            twice.frames,
-            "Receipts with the same id, or with -1:-1, would disprove the finding; the ids differ.",
-            "Enable deduplication, or make consumers compare producer name and sequence id.",
-            "twice",
-            count=twice.count,
+            opposite="Receipts with the same id, or with -1:-1, would disprove the finding; the ids differ.",
+            advice="Enable deduplication, or make consumers compare producer name and sequence id.",
+            variant="twice",
+            seen=twice,
         )
     delivered = producer.duplicates_delivered
     if delivered.count:
@@ -91,19 +89,17 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"The broker stored {count_of(delivered.count, 'message')} of {about_producer(producer)} twice: it had "
             f"stored {them} before the connection was lost, but the client received no receipt and resent {them}"
             f"{first_of(delivered)} ({frames_text(delivered.frames)}).",
-            delivered.first_ns,
-            delivered.frames,
-            "A delivery and a receipt with the same id would disprove the finding; the ids differ.",
-            "Enable deduplication, or make consumers compare producer name and sequence id.",
-            "delivered",
-            count=delivered.count,
+            opposite="A delivery and a receipt with the same id would disprove the finding; the ids differ.",
+            advice="Enable deduplication, or make consumers compare producer name and sequence id.",
+            variant="delivered",
+            seen=delivered,
         )
     rest = blind.count - delivered.count
     if rest > 0 and producer.heard_ns >= 0 and not (topic is not None and topic.deduplicates):
         doubts = producer.doubts - EDGES
         yield Finding(
             "note",
-            certainty(doubts, "possible"),
+            "possible",
             _IN_GAP if GAPS & doubts else cause_of_loss(producer.ends),
             producer_subject(producer),
             f"{about_producer(producer)} resent {count_of(rest, 'message')} that had no response when "
@@ -111,9 +107,9 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"{'message' if rest == 1 else 'messages'} may be stored twice.",
             blind.first_ns,
             blind.frames,
-            "A second delivery with another id but the same producer name and sequence id would confirm this."
-            + why_unsure(doubts),
+            "A second delivery with another id but the same producer name and sequence id would confirm this.",
             "Compare producer name and sequence id of delivered messages. Deduplication prevents duplicates.",
             "blind",
             count=rest,
+            doubts=doubts,
         )

@@ -55,12 +55,10 @@ def evaluate(topic: ScalableTopicRecord, _moment: Moment) -> Iterator[Finding]:
             {"topic": topic.name, "stream": stream},
             f"The client of connection {stream} requested the partitions of {topic_text(topic)} as a classic topic "
             f"{count_of(seen.count, 'time')}, and received TopicNotFound ({frames_text(seen.frames)}).",
-            seen.first_ns,
-            seen.frames,
-            "Nothing: the layout of the topic came before."
+            opposite="Nothing: the layout of the topic came before."
             if existed
             else "The layout came later; a topic that was created after the request would disprove the cause.",
-            "Use the V5 API of a client 5.0 or newer, or a topic with another name.",
-            count=seen.count,
+            advice="Use the V5 API of a client 5.0 or newer, or a topic with another name.",
+            seen=seen,
             until_ns=seen.last_ns,
         )

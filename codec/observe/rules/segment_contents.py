@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import EDGES, certainty, count_of, first_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of, first_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -29,12 +29,10 @@ def _finding(
         _CLIENT,
         {"topic": segment.topic.name, "segment": segment.id},
         f"{what}{first_of(seen)} ({frames_text(seen.frames)}).",
-        seen.first_ns,
-        seen.frames,
-        opposite,
-        advice,
-        f"{segment.id}",
-        count=seen.count,
+        opposite=opposite,
+        advice=advice,
+        variant=f"{segment.id}",
+        seen=seen,
         until_ns=seen.last_ns,
     )
 
@@ -171,15 +169,14 @@ def _stored_in_two_segments(producer: ProducerRecord, moment: Moment) -> Iterato
     if seen.count:
         yield Finding(
             "warning",
-            certainty(producer.doubts - EDGES, "likely"),
+            "likely",
             _RESENT,
             producer_subject(producer),
             f"{about_producer(producer)} sent {count_of(seen.count, 'message')} again to another segment, although the "
             f"first SEND was stored ({frames_text(seen.frames)}).",
-            seen.first_ns,
-            seen.frames,
-            "Equal messages of the application would disprove the finding." + why_unsure(producer.doubts - EDGES),
-            "Make the consumers idempotent.",
-            count=seen.count,
+            opposite="Equal messages of the application would disprove the finding.",
+            advice="Make the consumers idempotent.",
+            seen=seen,
             until_ns=seen.last_ns,
+            doubts=producer.doubts - EDGES,
         )

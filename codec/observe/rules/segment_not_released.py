@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import at, certainty, frames_text, span, times, why_unsure
+from pcli.codec.observe.rules.finding_text import at, frames_text, span, times
 from pcli.codec.observe.rules.segment_text import subscription_of, topic_text
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
@@ -59,14 +59,13 @@ def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
         lasted = (over_ns if over_ns >= 0 else moment.now_ns) - one.time_ns
         if lasted < moment.value(_DURATION) or (not one.busy.count and one.waited_ns < moment.value(_DURATION)):
             continue
-        doubts = topic.doubts
         before, after = printable(one.before), printable(one.after)
         effect = f"was answered after {span(one.waited_ns)}"
         if one.busy.count:
             effect = f"was refused {times(one.busy.count)} with ConsumerBusy ({frames_text(one.busy.frames)})"
         yield Finding(
             "error" if over_ns < 0 else "warning",
-            certainty(doubts, "likely"),
+            "likely",
             _HELD,
             subscription_of(topic, one.subscription, one.after),
             f"The controller assigned segment {one.segment} of {topic_text(topic)} (subscription "
@@ -74,9 +73,9 @@ def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
             f"{span(lasted)}: the SUBSCRIBE of {after} {effect}.",
             one.time_ns,
             [one.frame, *one.busy.frames, one.ready_frame],
-            "A CLOSE_CONSUMER of the old consumer in that time would disprove the finding; there is none."
-            + why_unsure(doubts),
+            "A CLOSE_CONSUMER of the old consumer in that time would disprove the finding; there is none.",
             f"Find out why consumer {before} does not close its consumer of the segment.",
             f"{one.segment}",
             until_ns=max(over_ns, 0),
+            doubts=topic.doubts,
         )

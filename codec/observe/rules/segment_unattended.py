@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import at, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding_text import at, span
 from pcli.codec.observe.rules.segment_text import about_controlled, backlog_on, segments_text, subscription_of
 from pcli.codec.observe.tracking.records.connection_records import ENDS
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord, UnattendedSegment
@@ -77,7 +77,7 @@ def _finding(topic: ScalableTopicRecord, periods: list[UnattendedSegment], momen
     waiting = f", and {left} wait there" if left else ""
     return Finding(
         "note" if over else "warning",
-        certainty(topic.doubts, "likely"),
+        "likely",
         _CAUSES.get(lost.end, _LOST),
         subscription_of(topic, lost.subscription, lost.name),
         f"{about_controlled(lost)} left without SCALABLE_TOPIC_UNSUBSCRIBE in {at(lost.ended_frame)} "
@@ -85,10 +85,10 @@ def _finding(topic: ScalableTopicRecord, periods: list[UnattendedSegment], momen
         f"{span((until if over else moment.now_ns) - since)}{f', until {at(frame)}' if over else ''}{waiting}.",
         since,
         [lost.ended_frame, *(one.since_frame for one in periods), frame],
-        "An assignment of these segments in that time would disprove the finding; there is none."
-        + why_unsure(topic.doubts),
+        "An assignment of these segments in that time would disprove the finding; there is none.",
         "Close consumers before the process ends, or reduce scalableTopicConsumerSessionGracePeriodSeconds.",
         f"{lost.stream}{'' if over else ' open'}",
         count=len(numbers),
         until_ns=until if over else 0,
+        doubts=topic.doubts,
     )

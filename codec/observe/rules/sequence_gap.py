@@ -35,8 +35,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, certainty, count_of, frames_text, times
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, certainty, rule
+from pcli.codec.observe.rules.finding_text import count_of, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject, sets_own_sequence_ids
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -79,13 +79,12 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"{about_producer(producer)} skipped sequence ids {times(gaps.count)}, first {printable(gaps.sample)} "
             f"({frames_text(gaps.frames)}); the other {count_of(producer.sent_entries, 'SEND')} are numbered "
             "consecutively.",
-            gaps.first_ns,
-            gaps.frames,
-            "An application that sets sequence ids itself may skip some, but the other ids of this producer are "
-            "consecutive. A later SEND with a skipped id would disprove the finding; there is none.",
-            "Check what the application logged when these ids were skipped: a message was numbered but not sent.",
-            "missing",
-            count=gaps.count,
+            opposite="An application that sets sequence ids itself may skip some, but the other ids of this producer "
+            "are consecutive. A later SEND with a skipped id would disprove the finding; there is none.",
+            advice="Check what the application logged when these ids were skipped: a message was numbered but not "
+            "sent.",
+            variant="missing",
+            seen=gaps,
         )
     topic = producer.topic_record
     if back.count and not (topic is not None and topic.deduplicates):
@@ -97,13 +96,12 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"{about_producer(producer)} sent {count_of(back.count, 'SEND')} with a sequence id that is not above "
             "an "
             f"earlier id, first {printable(back.sample)} ({frames_text(back.frames)}).",
-            back.first_ns,
-            back.frames,
-            "The application may set the ids; this is not visible on the wire. The messages are not resends, because "
-            "their publish times or sizes differ.",
-            "If deduplication were enabled, the broker would drop these messages. Let the client assign the ids.",
-            "backwards",
-            count=back.count,
+            opposite="The application may set the ids; this is not visible on the wire. The messages are not resends, "
+            "because their publish times or sizes differ.",
+            advice="If deduplication were enabled, the broker would drop these messages. Let the client assign the "
+            "ids.",
+            variant="backwards",
+            seen=back,
         )
 
 

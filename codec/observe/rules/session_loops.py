@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pcli.codec.observe.rules.finding import Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import about_consumer, certainty, consumer_subject, span, why_unsure
+from pcli.codec.observe.rules.finding import Finding, Moment, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, span
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.reconnect_causes import LOOP_NS, PEER_CAUSES, ROUNDS, cause_of_end
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord

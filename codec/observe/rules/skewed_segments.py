@@ -26,7 +26,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import certainty, why_unsure
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 
@@ -58,15 +57,16 @@ def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
         return  # the segment has most of the hashes
     yield Finding(
         "warning",
-        certainty(topic.doubts),
+        "certain",
         Cause("application", "likely", ("producers that were not captured",), "The keys of the messages."),
         {"topic": topic.name, "segment": most},
         f"Segment {most} of {topic_text(topic)} received {counts[most]} of {total} messages "
         f"({counts[most] * 100 // total} %), but has only {share * 100 // 65_536} % of the hashes.",
         topic.first_ns,
         [],
-        "SENDs to the other segments would disprove the finding." + why_unsure(topic.doubts),
+        "SENDs to the other segments would disprove the finding.",
         "Use keys with more values; a split does not divide the messages of one key.",
         f"{most}",
         count=counts[most],
+        doubts=topic.doubts,
     )

@@ -29,14 +29,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import STOP_NS, held, seen_until
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    about_subscription,
-    certainty,
-    count_of,
-    span,
-    subscription_subject,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding_text import about_subscription, count_of, span, subscription_subject
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
@@ -77,10 +70,9 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     if not unassigned or waiting <= 0 or lasted < STOP_NS or any(one.permits.balance <= 0 for one in there):
         return
     slots = ", ".join(f"{first} to {last}" for first, last in unassigned)
-    doubts = subscription.doubts - {"end"}
     yield Finding(
         "error",
-        certainty(doubts, "likely"),
+        "likely",
         _RANGES,
         subscription_subject(subscription),
         f"{count_of(waiting, 'entry', 'entries')} of {about_subscription(subscription)} waited for {span(lasted)} "
@@ -88,9 +80,10 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         f"{count_of(len(there), 'consumer')} had permits: no attached consumer has the slots {slots}.",
         since,
         [one.session.number for one in there if one.session is not None],
-        "A MESSAGE with a key in these slots would disprove the finding; there is none." + why_unsure(doubts),
+        "A MESSAGE with a key in these slots would disprove the finding; there is none.",
         "Assign the slots to a consumer, or use AUTO_SPLIT.",
         count=waiting,
+        doubts=subscription.doubts - {"end"},
     )
 
 

@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import count_of, span, why_unsure
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of, span
 from pcli.codec.observe.tracking.connections.exchanges import slow_bound
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME

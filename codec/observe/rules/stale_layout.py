@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import GAPS, at, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, Threshold, rule
+from pcli.codec.observe.rules.finding_text import at, span
 from pcli.codec.observe.rules.segment_text import topic_text
 from pcli.codec.observe.tracking.records.scalable_records import ScalableTopicRecord
 
@@ -65,14 +65,14 @@ def evaluate(topic: ScalableTopicRecord, moment: Moment) -> Iterator[Finding]:
             continue
         yield Finding(
             "warning",
-            certainty(topic.doubts, "likely"),
+            "likely",
             _NOT_SENT,
             {"topic": topic.name, "stream": session.stream, "session": session.id},
             f"Session {session.id} of {topic_text(topic)} on connection {session.stream} still has epoch {last} "
             f"{span(until - since)} after another session received epoch {min(missed)} in {at(frame)}.",
             since,
             [frame, session.epochs[-1][2]],
-            "An update of this session with the newer epoch would disprove the finding; there is none."
-            + why_unsure(topic.doubts),
+            "An update of this session with the newer epoch would disprove the finding; there is none.",
             "Check the connection of the session, and restart the client.",
+            doubts=topic.doubts,
         )

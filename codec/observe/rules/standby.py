@@ -29,16 +29,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import seen_until
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    when,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, Threshold, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, when
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _DURATION: Final = Threshold("standby.duration", 1_000_000_000, "minimum time on standby")
@@ -58,10 +50,9 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     if seen_until(consumer, moment) - consumer.active_ns < moment.value(_DURATION):
         return
-    doubts = consumer.doubts - EDGES
     yield Finding(
         "note",
-        certainty(doubts),
+        "certain",
         Cause("application"),
         consumer_subject(consumer),
         f"{about_consumer(consumer)} is on standby: in {at(consumer.active_frame)}, "
@@ -70,6 +61,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         consumer.active_ns,
         [consumer.active_frame],
         "A MESSAGE to this consumer, or an ACTIVE_CONSUMER_CHANGE that makes it active, would disprove the finding; "
-        "there is neither." + why_unsure(doubts),
+        "there is neither.",
         "Nothing, if a standby is intended; otherwise use Shared or Key_Shared.",
+        doubts=consumer.doubts - EDGES,
     )

@@ -31,15 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    about_subscription,
-    at,
-    certainty,
-    span,
-    subscription_subject,
-    when,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding_text import about_subscription, at, span, subscription_subject, when
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
@@ -73,11 +65,10 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         return
     first, last = (waits.since_frame, 0) if lasts else waits.longest_frames
     holder = printable(subscription.hash_holder) or "another consumer holds messages with their key"
-    doubts = subscription.doubts - {"end"}
     how_long = f"since {at(first)}, {when(moment, since)}" if lasts else f"for {span(lasted)}, until {at(last)}"
     yield Finding(
         "error" if lasts else "note",
-        certainty(doubts, "likely"),
+        "likely",
         _NOT_ACKNOWLEDGED,
         subscription_subject(subscription),
         f"Entries of {about_subscription(subscription)} {'have been waiting' if lasts else 'waited'} {how_long}: "
@@ -88,9 +79,9 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
             f"An ACK from the holder after {at(first)} would release the entries."
             if lasts
             else f"The wait ended with {at(last)}."
-        )
-        + why_unsure(doubts),
+        ),
         "Find out why the holder does not acknowledge its messages. If receiver queues are smaller, keys are "
         "reassigned sooner.",
         until_ns=0 if lasts else since + lasted,
+        doubts=subscription.doubts - {"end"},
     )

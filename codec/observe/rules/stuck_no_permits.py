@@ -48,15 +48,7 @@ from pcli.codec.observe.rules.consumer_state import (
     waiting,
 )
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    count_of,
-    span,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, count_of, span
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _DURATION: Final = Threshold("stuck-no-permits.duration", STOP_NS, "minimum time without permits")
@@ -98,7 +90,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     if stop is not None and stop.lasted_ns >= moment.value(_DURATION) and not stop.over_frame and leaks(consumer):
         yield Finding(
             "error",
-            certainty(doubts),
+            "certain",
             _NOT_RETURNED,
             consumer_subject(consumer),
             f"{about_consumer(consumer)} {'has had' if attached(consumer) else 'had'} no permits "
@@ -113,12 +105,12 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
                 consumer.last_message_frame,
                 consumer.last_ack_frame,
             ],
-            f"A FLOW after {at(permits.last_flow_frame)} would show that permits are returned; there is none."
-            + why_unsure(doubts),
+            f"A FLOW after {at(permits.last_flow_frame)} would show that permits are returned; there is none.",
             "Report the problem and the version of the client library to its developers. Reopen the consumer to "
             "resume delivery.",
             "not-returned",
             count=held(consumer),
+            doubts=doubts,
         )
 
 
@@ -130,15 +122,16 @@ def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until:
     )
     return Finding(
         "note" if backlog == 0 else "error",
-        certainty(doubts),
+        "certain",
         _NEVER_REQUESTED,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} has sent no FLOW in the {span(until - since_ns)} since it subscribed in "
         f"{at(frame)}. {waits}.",
         since_ns,
         [frame],
-        "A FLOW from this consumer would disprove the finding; there is none." + why_unsure(doubts),
+        "A FLOW from this consumer would disprove the finding; there is none.",
         "If the receiver queue is 0, a client sends a FLOW only while the application waits in receive(); a paused "
         "listener sends none. Call receive, resume the listener, or configure a receiver queue.",
         "never-asked",
+        doubts=doubts,
     )

@@ -30,15 +30,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, doubts_of, how_long, stop_of, waiting
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    count_of,
-    span,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, count_of, span
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _DURATION: Final = Threshold("stuck-open-transaction.duration", 3_000_000_000, "minimum time of the wait")
@@ -75,14 +67,15 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     )
     yield Finding(
         "warning" if not stop.over_frame and stop.lasted_ns >= moment.value(_WARNING) else "note",
-        certainty(doubts, "likely"),
+        "likely",
         _OPEN,
         consumer_subject(consumer) | {"transaction": consumer.transaction},
         f"{about_consumer(consumer)} received nothing {how}, although it had permits: the broker holds {entries} back "
         f"until the end of transaction {consumer.transaction}, which has an earlier message on the topic.",
         stop.since_ns,
         [stop.frame, stop.over_frame, consumer.permits.last_flow_frame, consumer.last_message_frame],
-        "A MESSAGE to this consumer in that time would disprove the finding; there is none." + why_unsure(doubts),
+        "A MESSAGE to this consumer in that time would disprove the finding; there is none.",
         "Find out why the transaction is not ended, or keep transactions short on topics with other producers.",
         until_ns=stop.until_ns,
+        doubts=doubts,
     )

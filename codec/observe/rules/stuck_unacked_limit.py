@@ -34,15 +34,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, STOP_NS, attached, doubts_of, held, how_long, stop_of
 from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Threshold, rule
-from pcli.codec.observe.rules.finding_text import (
-    about_consumer,
-    at,
-    certainty,
-    consumer_subject,
-    count_of,
-    span,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding_text import about_consumer, at, consumer_subject, count_of, span
 from pcli.codec.observe.rules.network_losses import silence_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
@@ -91,7 +83,6 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     if silence_of(moment, consumer, stop.since_ns, (stop.frame, stop.over_frame), ""):
         return  # dispatcher-silent reports it
-    doubts = doubts_of(consumer)
     permits = consumer.permits.balance
     blocked_at = consumer.blocked_at or held(consumer)
     if stop.over_frame:
@@ -119,20 +110,19 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         )
     yield Finding(
         "warning" if stop.over_frame else "error",
-        certainty(
-            doubts, "certain" if consumer.blocked.count > 1 or _others_received(consumer, stop.since_ns) else "likely"
-        ),
+        "certain" if consumer.blocked.count > 1 or _others_received(consumer, stop.since_ns) else "likely",
         _NOT_ACKNOWLEDGED,
         consumer_subject(consumer),
         what,
         stop.since_ns,
         [stop.frame, stop.over_frame, consumer.last_ack_frame, *consumer.never_acked.frames],
-        opposite + why_unsure(doubts),
+        opposite,
         "Find out why the application does not acknowledge messages; never-acked reports the oldest message. Reject "
         "messages that cannot be processed (negative acknowledgement, dead letter policy). The limit is set by "
         f"{_limit(consumer)}.",
         count=blocked_at,
         until_ns=stop.until_ns,
+        doubts=doubts_of(consumer),
     )
 
 

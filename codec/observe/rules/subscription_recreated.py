@@ -26,15 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_subscription,
-    certainty,
-    count_of,
-    subscription_subject,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_subscription, count_of, subscription_subject
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 
@@ -49,18 +42,16 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
     seen = subscription.skipped
     if not seen.count:
         return
-    doubts = subscription.doubts - EDGES
     yield Finding(
         "error",
-        certainty(doubts),
+        "certain",
         Cause("application"),
         subscription_subject(subscription),
         f"{about_subscription(subscription)} was removed (UNSUBSCRIBE) and created again at the latest message: it "
         f"skipped {count_of(seen.count, 'message')} that it had not acknowledged or that were stored in "
         "between.",
-        seen.first_ns,
-        seen.frames,
-        "Nothing: the broker confirmed the UNSUBSCRIBE." + why_unsure(doubts),
-        "Call close instead of unsubscribe, or subscribe at the earliest message.",
-        count=seen.count,
+        opposite="Nothing: the broker confirmed the UNSUBSCRIBE.",
+        advice="Call close instead of unsubscribe, or subscribe at the earliest message.",
+        seen=seen,
+        doubts=subscription.doubts - EDGES,
     )

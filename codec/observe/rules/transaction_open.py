@@ -33,8 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.finding import EDGES, GAPS, Cause, Finding, Moment, certainty, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import at, count_of, span, when
 from pcli.codec.observe.rules.network_losses import loss_of
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 

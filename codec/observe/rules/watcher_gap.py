@@ -28,8 +28,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import GAPS, count_of, times, why_unsure
+from pcli.codec.observe.rules.finding import GAPS, Cause, Finding, Moment, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of, times
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 

@@ -30,17 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import (
-    EDGES,
-    about_consumer,
-    certainty,
-    consumer_subject,
-    count_of,
-    first_of,
-    frames_text,
-    why_unsure,
-)
+from pcli.codec.observe.rules.finding import EDGES, Cause, Finding, Moment, rule
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, count_of, first_of, frames_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 _NO_INDEX: Final = Cause(
@@ -64,19 +55,16 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     seen = consumer.whole_batches_again
     if not seen.count or consumer.ack_sets:
         return
-    doubts = consumer.doubts - EDGES
     yield Finding(
         "note",
-        certainty(doubts),
+        "certain",
         _NO_INDEX,
         consumer_subject(consumer),
         f"Whole batches of {about_consumer(consumer)} were redelivered: "
         f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}). If batch "
         "index acknowledgements are disabled, the broker cannot skip the processed messages.",
-        seen.first_ns,
-        seen.frames,
-        "An ack_set in an ACK or MESSAGE of the consumer would disprove the finding; there is none."
-        + why_unsure(doubts),
-        "Enable batch index acknowledgements in the broker and in the consumer.",
-        count=seen.count,
+        opposite="An ack_set in an ACK or MESSAGE of the consumer would disprove the finding; there is none.",
+        advice="Enable batch index acknowledgements in the broker and in the consumer.",
+        seen=seen,
+        doubts=consumer.doubts - EDGES,
     )

@@ -31,8 +31,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule
-from pcli.codec.observe.rules.finding_text import count_of, why_unsure
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, rule, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 _WORDS: Final = {True: ("SEND", "client", "client"), False: ("MESSAGE", "broker", "broker")}
@@ -71,12 +71,10 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             connection_subject(record),
             f"{count_of(tally.count, command)} on {about_connection(record)} had a CRC-32C that did not match the "
             f"bytes; {where}, or they were damaged on the way to the point of capture.",
-            tally.first_ns,
-            tally.frames,
-            "TCP has its own checksums, so a network rarely causes this. Faulty memory, proxies and load balancers "
-            "are more likely. All bytes of these frames were captured." + why_unsure(record.doubts),
-            "A broker refuses such a SEND (ChecksumError); a client discards such a MESSAGE and may lose permits "
-            "(PIP-491). Capture on the other side of the next hop to locate the damage.",
-            command.lower(),
-            count=tally.count,
+            opposite="TCP has its own checksums, so a network rarely causes this. Faulty memory, proxies and load "
+            "balancers are more likely. All bytes of these frames were captured." + why_unsure(record.doubts),
+            advice="A broker refuses such a SEND (ChecksumError); a client discards such a MESSAGE and may lose "
+            "permits (PIP-491). Capture on the other side of the next hop to locate the damage.",
+            variant=command.lower(),
+            seen=tally,
         )

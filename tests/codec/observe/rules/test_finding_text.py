@@ -3,9 +3,9 @@
 import pytest
 
 from pcli.codec.observe.rules import Moment
+from pcli.codec.observe.rules.finding import certainty, why_unsure
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
-    certainty,
     consumer_subject,
     count_of,
     error_message,
@@ -13,7 +13,6 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     times,
     when,
-    why_unsure,
 )
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
