@@ -101,7 +101,10 @@ class CaptureExport:
                 tracker.finish()
                 last_ns = tracker.capture.last_ns
                 sender.put(log_record(one, last_ns, messages.first_spans.get(one.identity, (0, 0))) for one in findings)
-        finally:  # also after Ctrl-C or an unreadable capture
+        except KeyboardInterrupt:
+            sender.ends_soon = True
+            raise
+        finally:  # also after an unreadable capture
             code = sender.close()
         report_headers(messages)
         say(f"{counted(messages.exported, 'message')} of {messages.messages} exported")

@@ -5,7 +5,9 @@ Rules of this file
    does not fit is lost and counted.
 2. A batch that fails for a reason that may pass stays in the queue and is sent again. For a capture, the sender gives
    up when a request has failed for `patience` seconds; for live traffic, only when the traffic has ended.
-3. One line reports that the backend fails, and one that it accepts spans again.
+3. After the end of live traffic, or Ctrl-C, the sender gives up as soon as no item has left the queue for _END_S, even
+   if a request still waits for its response: users wait for the end of the command.
+4. One line reports that the backend fails, and one that it accepts spans again.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ _PAUSES: Final = (0.5, 1.0, 2.0, 5.0)
 """Seconds between two attempts."""
 
 _END_S: Final = 5.0
-"""Maximum time in seconds for which a failing request is repeated after live traffic has ended."""
+"""Maximum time in seconds without progress after live traffic has ended: the maximum duration of one request."""
+
+_FAILING_END_S: Final = 2.0
+"""The same, if the backend failed before."""
 
 _MAX_REASONS: Final = 10
 """Maximum number of reasons that are printed."""
@@ -50,6 +55,8 @@ class SpanSender:
         """Why the backend accepts no log records; empty if it does."""
         self.given_up = False
         """Whether the backend failed for so long that nothing more is sent."""
+        self.ends_soon = live
+        """Whether the end waits only _END_S without progress."""
         self._backend, self._maximum, self._patience, self._live = backend, maximum, patience, live
         self._batch = min(_BATCH, maximum)
         self._queue: deque[Span | LogRecord] = deque()
@@ -79,12 +86,43 @@ class SpanSender:
         """Send what the queue contains, print the result, and return the exit code."""
         with self._changed:
             self._closing = True
-            if self._live:
-                self._patience = min(self._patience, _END_S)
+            if self.ends_soon:
+                self._patience = min(self._patience, _END_S if self._failing_since < 0 else _FAILING_END_S)
             self._failing_since = -1.0  # the remaining items have the whole time
             self._changed.notify_all()
-        self._thread.join()
+        try:
+            self._wait_for_end()
+        except KeyboardInterrupt:
+            self._drop_all("the command was interrupted")
+            self._print_result()
+            raise
         self._backend.close()
+        self._print_result()
+        return Exit.USAGE if any(self.lost.values()) else Exit.FINE
+
+    def _wait_for_end(self) -> None:
+        """Wait until the queue is empty. If it ends soon, drop all items when no item has left the queue in time."""
+        with self._changed:
+            while count := len(self._queue):
+                patience = self._patience if self.ends_soon else None
+                if not self._changed.wait_for(lambda: len(self._queue) < count, patience):
+                    self._drop_all(self._failure)
+        if not self.given_up:
+            self._thread.join()
+
+    def _drop_all(self, reason: str) -> None:
+        with self._changed:
+            self.given_up = True
+            self._reasons.add(reason)
+            for one in self._queue:
+                self.lost[type(one)] += 1
+            self._queue.clear()
+
+    @property
+    def _failure(self) -> str:
+        return f"the backend failed for {self._patience:g} s"
+
+    def _print_result(self) -> None:
         spans, logs = self.sent[Span], self.sent[LogRecord]
         say(
             f"exported {counted(spans, 'span')} and {counted(logs, 'log record')} of findings to "
@@ -95,7 +133,6 @@ class SpanSender:
         lost = [counted(self.lost[kind], name) for kind, name in _NAMES.items() if self.lost[kind]]
         if lost:
             say(f"lost {' and '.join(lost)}: {'; '.join(sorted(self._reasons)) or 'the queue was full'}")
-        return Exit.USAGE if lost else Exit.FINE
 
     # -- in the thread
 
@@ -125,14 +162,19 @@ class SpanSender:
 
     def _waits(self, outcome: Outcome) -> bool:
         """Whether the batch is sent again after this failure."""
+        if self.given_up:
+            return False
         now = time.monotonic()
         if self._failing_since < 0:
             self._failing_since = now
             self._report(outcome.error, "; the request is repeated")
         if self._live and not self._closing:
             return True
-        self.given_up = now - self._failing_since >= self._patience
-        return not self.given_up
+        if now - self._failing_since < self._patience:
+            return True
+        self._reasons.add(self._failure)
+        self.given_up = True
+        return False
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
@@ -146,6 +188,8 @@ class SpanSender:
         unsupported = outcome.unsupported and kind is LogRecord
         lost = 0 if unsupported else outcome.rejected if outcome.rejected or not outcome.error else len(batch)
         with self._changed:
+            if not self._queue:
+                return  # the end of the traffic did not wait for this request
             for _ in batch:
                 self._queue.popleft()
             self.lost[kind] += lost
@@ -156,9 +200,7 @@ class SpanSender:
         self.sent[kind] += len(batch) - lost
         if lost and not self.given_up:
             self._report(outcome.error)
-        elif lost:
-            self._reasons.add(f"the backend failed for {self._patience:g} s")
-        elif self._failing_since >= 0:
+        elif not lost and self._failing_since >= 0:
             self._failing_since = -1.0
             say(f"{self._backend.address}: accepts spans again")
 
