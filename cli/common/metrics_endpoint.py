@@ -62,7 +62,7 @@ class MetricsEndpoint:
         ProcessCollector(registry=registry)
         try:
             self._server = make_server(
-                host, port, make_wsgi_app(registry), _Server6 if ":" in host else _Server, _Handler
+                host, port, _with_head(make_wsgi_app(registry)), _Server6 if ":" in host else _Server, _Handler
             )
         except OSError as error:
             reason = "the port is in use" if error.errno == errno.EADDRINUSE else reason_of(error)
@@ -81,6 +81,23 @@ class MetricsEndpoint:
         """Close the port."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def _with_head(application: Callable[..., list[bytes]]) -> Callable[..., list[bytes]]:
+    """Return a WSGI application that answers HEAD like GET, without the body. That of prometheus_client refuses it."""
+
+    def respond(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        head = environ["REQUEST_METHOD"] == "HEAD"
+        started: list[tuple[str, list[tuple[str, str]]]] = []
+        body = application(
+            environ | {"REQUEST_METHOD": "GET"} if head else environ, lambda *given: started.append(given)
+        )
+        [(status, headers)] = started
+        headers = [(name, f"{value},HEAD" if name == "Allow" else value) for name, value in headers]
+        start_response(status, [*headers, ("Content-Length", str(sum(map(len, body))))])
+        return [] if head else body
+
+    return respond
 
 
 class _Server(ThreadingMixIn, WSGIServer):

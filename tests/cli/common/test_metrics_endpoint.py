@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -67,6 +68,25 @@ def test_a_histogram_with_exemplars(serve):
     assert lines[-3].startswith(f'{start}+Inf",namespace="public/default",topic="t"}} 3.0 # {{trace_id="{trace}"}} 400')
     assert float(lines[-1].split()[-1]) == 403.0004
     assert "trace_id" not in scrape(url)
+
+
+@pytest.mark.parametrize("accept", ["text/plain", OPEN_METRICS])
+def test_head_is_answered_like_get_without_the_body(serve, accept):
+    """RFC 9110, section 9.3.2: a server that supports GET supports HEAD."""
+    url = serve({"pulsar_in_messages_total": [Sample(("public/default", "t"), 1)]})
+    found = []
+    for method in ("GET", "HEAD"):
+        with urlopen(Request(url, headers={"Accept": accept}, method=method), timeout=10) as response:
+            found.append((response.status, response.headers["Content-Type"], response.read()))
+            assert int(response.headers["Content-Length"]) > 100
+    assert found[1] == (*found[0][:2], b"")
+
+
+def test_other_methods_are_refused_with_those_that_are_allowed(serve):
+    with pytest.raises(HTTPError, match="405") as raised:
+        urlopen(Request(serve({}), method="POST"), timeout=10)
+    with raised.value as response:
+        assert {*response.headers["Allow"].split(",")} == {"OPTIONS", "GET", "HEAD"}
 
 
 def test_the_process_is_measured(serve):
