@@ -1,8 +1,8 @@
 """An OTLP backend: the exporters of OpenTelemetry's SDK, and what became of each request.
 
 Rules of this file
-1. The exporters report only that a request failed. The HTTP session and the log of the gRPC exporter show why, which
-   determines whether it is repeated (OTLP specification, "Failures").
+1. The exporters report only whether a request failed. The HTTP session, and the log and the stub of the gRPC exporter,
+   show why, which determines whether it is repeated, and how many items were rejected (OTLP specification, "Failures").
 2. The exporters print nothing: their loggers write to this file.
 3. A backend of traces alone refuses log records with 404 or UNIMPLEMENTED. That is not a loss, because the spans
    contain the findings as events.
@@ -246,18 +246,23 @@ def _session(failures: _Failures) -> Any:
 def _http_outcome(response: requests.Response) -> Outcome:
     status = response.status_code
     if 200 <= status < 300:
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-
-        # The field numbers of the response to log records are the same.
-        try:
-            partial = ExportTraceServiceResponse.FromString(response.content).partial_success
-        except Exception:
-            return Outcome()  # a JSON response, or none: the status decides
-        return Outcome(partial.error_message or "rejected", rejected=partial.rejected_spans)
+        return _partial_success(response.content)
     text = f"HTTP status {status} {response.reason}".rstrip()
     if address := response.headers.get("Location", ""):
         text += f": --otlp {address.partition('?')[0]} is the new address"  # a query can contain a token
     return Outcome(text, repeat=status in _REPEATED, unsupported=status == 404)
+
+
+def _partial_success(data: bytes) -> Outcome:
+    """Return the number of rejected items in a response. It is empty if the backend accepted all items."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    # The field numbers of the response to log records are the same.
+    try:
+        partial = ExportTraceServiceResponse.FromString(data).partial_success
+    except Exception:
+        return Outcome()  # a JSON response, or none: the status decides
+    return Outcome(partial.error_message or "rejected", rejected=partial.rejected_spans)
 
 
 def _reason(error: Exception) -> str:
@@ -295,4 +300,26 @@ def _grpc_exporters(
         "endpoint": endpoint, "insecure": endpoint.startswith("http:"), "credentials": credentials,
         "headers": headers or None, "timeout": timeout,
     }  # fmt: skip
-    return OTLPSpanExporter(**common), OTLPLogExporter(**common)
+
+    class WithResponses:
+        """A part of an exporter that records responses, which the exporter drops."""
+
+        _client: Any
+
+        def _initialize_channel_and_stub(self) -> None:
+            """Open a channel: at the start, and again after UNAVAILABLE."""
+            super()._initialize_channel_and_stub()  # type: ignore[misc]
+            export = self._client.Export
+
+            def record(**request: Any) -> None:
+                failures.outcome = _partial_success(export(**request).SerializeToString())
+
+            self._client.Export = record
+
+    class SpanExporter(WithResponses, OTLPSpanExporter):
+        pass
+
+    class LogExporter(WithResponses, OTLPLogExporter):
+        pass
+
+    return SpanExporter(**common), LogExporter(**common)

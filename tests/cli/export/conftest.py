@@ -135,17 +135,22 @@ def http_receiver(certificate: tuple[str, str] | None = None) -> Iterator[Receiv
 
 @contextmanager
 def grpc_receiver() -> Iterator[Receiver]:
-    """Run a backend over gRPC. Responses are names of status codes."""
+    """Run a backend over gRPC. Responses are names of status codes, or numbers of rejected items as text."""
     receiver = Receiver()
 
     def handler(request_type: Any, response_type: Any) -> Any:
         def export(request: Any, context: grpc.ServicerContext) -> Any:
             receiver.headers.append({one.key: one.value for one in context.invocation_metadata()})
             answer = receiver.answer()
-            if answer is not None:
+            if answer is not None and not answer.isdecimal():
                 context.abort(grpc.StatusCode[answer], "no room")
             receiver.take(request)
-            return response_type()
+            # The field numbers of both responses are the same.
+            partial = ExportTraceServiceResponse()
+            if answer is not None:
+                partial.partial_success.rejected_spans = int(answer)
+                partial.partial_success.error_message = "too old"
+            return response_type.FromString(partial.SerializeToString())
 
         return grpc.method_handlers_generic_handler(
             _TRACES if request_type is ExportTraceServiceRequest else _LOGS,

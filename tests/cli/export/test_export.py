@@ -159,12 +159,21 @@ def test_messages_with_one_sequence_id_and_time_have_their_own_spans(export, rec
     assert {84, 86} <= {*frames.values()}
 
 
-def test_spans_that_the_backend_rejects_are_lost(export, receiver):
-    receiver.answers.append("7")
-    ran = export(SHARED, receiver.url)
+@pytest.mark.parametrize("backend", ["receiver", "grpc_backend"])
+def test_spans_and_log_records_that_the_backend_rejects_are_lost(export, request, backend):
+    found = request.getfixturevalue(backend)
+    found.answers.extend(["7", "1"])
+    ran = export(SHARED, found.url, "--otlp-protocol", "grpc" if backend == "grpc_backend" else "auto")
     assert ran.code == 2
-    assert "exported 129 spans" in ran.err
-    assert "lost 7 spans: too old" in ran.err
+    assert "exported 129 spans and 1 log record" in ran.err
+    assert "lost 7 spans and 1 log record: too old" in ran.err
+
+
+def test_a_channel_that_is_opened_again_counts_rejected_spans(export, grpc_backend):
+    """The exporter opens a new channel after UNAVAILABLE."""
+    grpc_backend.answers.extend(["UNAVAILABLE", "7"])
+    ran = export(SHARED, grpc_backend.url, "--otlp-protocol", "grpc")
+    assert (ran.code, "lost 7 spans: " in ran.err) == (2, True)
 
 
 def test_a_backend_of_traces_alone(export, receiver):
