@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final, cast
 from zlib import crc32
 
@@ -63,22 +64,20 @@ _New = tuple["Leg", Stream]
 """A connection whose first frames are kept."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Leg:
     """A connection that may repeat another."""
 
-    __slots__ = ("after_connect", "first_frames", "is_new", "record", "repeats")
-
-    def __init__(self, record: ConnectionRecord) -> None:
-        self.record = record
-        self.is_new = True
-        """Whether the frames of the connection are compared with those of new connections."""
-        self.first_frames: dict[int, int] = {}
-        """The times of the first frames, by the values of `_key`."""
-        self.after_connect = False
-        """Whether the frames since CONNECT are compared with those of a proxied connection."""
-        self.repeats = False
-        """Whether the frames repeat the frames of another connection: a proxy opened this connection, or it is the same
-        connection with translated addresses."""
+    record: ConnectionRecord
+    is_new: bool = True
+    """Whether the frames of the connection are compared with those of new connections."""
+    first_frames: dict[int, int] = field(default_factory=dict)
+    """The times of the first frames, by the values of `_key`."""
+    after_connect: bool = False
+    """Whether the frames since CONNECT are compared with those of a proxied connection."""
+    repeats: bool = False
+    """Whether the frames repeat the frames of another connection: a proxy opened this connection, or it is the same
+    connection with translated addresses."""
 
 
 class RepeatedConnections:

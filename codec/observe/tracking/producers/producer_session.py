@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.observe.observer_state import Producer
@@ -45,94 +46,61 @@ class OpenSend(NamedTuple):
     """Whether the SEND is a resend."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ConnectionProducers:
     """The sessions of a connection."""
 
-    __slots__ = ("heard_frame", "heard_ns", "producers")
-
-    def __init__(self) -> None:
-        self.producers: dict[int, ProducerSession] = {}
-        """Sessions for which receipts are possible, by producer id."""
-        self.heard_ns = -1
-        """Time of the broker's last frame of any type, or -1 if none."""
-        self.heard_frame = 0
+    producers: dict[int, ProducerSession] = field(default_factory=dict)
+    """Sessions for which receipts are possible, by producer id."""
+    heard_ns: int = -1
+    """Time of the broker's last frame of any type, or -1 if none."""
+    heard_frame: int = 0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ProducerSession:
     """A session of a producer with its open SENDs."""
 
-    __slots__ = (
-        "chunks",
-        "comparison",
-        "connection",
-        "early_receipts",
-        "highest_before",
-        "is_new",
-        "key",
-        "last_receipt_frame",
-        "last_receipted",
-        "open_sends",
-        "partition",
-        "peer",
-        "place",
-        "record",
-        "resendable",
-        "sent_entries",
-        "sequence_ids",
-        "serial",
-        "session",
-        "since_frame",
-        "since_ns",
-        "topic",
-    )
+    key: tuple[str, str]
+    """Key of the producer's record: topic and name, or ``stream#id`` while the name is unknown."""
+    peer: Producer
+    record: ProducerRecord
+    session: Session
+    connection: ConnectionProducers
+    partition: int
+    """Partition index of the topic, or -1 if none."""
+    serial: int
+    """Number of the producer's record, for RecentSends."""
+    topic: TopicRecord | None = field(init=False)
+    open_sends: deque[OpenSend] = field(default_factory=deque)
+    """SENDs without a receipt; the oldest first."""
+    sequence_ids: SequenceIds = field(default_factory=SequenceIds)
+    resendable: dict[int, Lifecycle] = field(default_factory=dict)
+    """SENDs of earlier sessions of the same name that have no successful receipt and may be resent, by sequence
+    id."""
+    chunks: dict[str, tuple[Lifecycle, int]] = field(default_factory=dict)
+    """Incomplete chunked messages, by uuid: the lifecycle and the highest chunk so far."""
+    early_receipts: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
+    """Receipts captured before their SEND, by sequence id: ledger, entry, time and frame."""
+    highest_before: int = -1
+    """The highest sequence id of earlier sessions of the same name, or -1 if none."""
+    is_new: bool = False
+    """Whether PRODUCER has the epoch 0: the session is no reconnect."""
+    sent_entries: deque[SentEntry] = field(default_factory=deque)
+    """The last entries; see repeated_contents.py."""
+    comparison: Comparison | None = None
+    """The comparison with earlier producers of the topic that have lost their connection, if there are any."""
+    place: int = 0
+    last_receipted: int = 0
+    """Number of the latest SEND that has a receipt."""
+    last_receipt_frame: int = 0
+    """Frame of that receipt."""
+    since_ns: int = -1
+    """Start of the current wait for a receipt, or -1 if no SEND is open."""
+    since_frame: int = 0
 
-    def __init__(
-        self,
-        key: tuple[str, str],
-        peer: Producer,
-        record: ProducerRecord,
-        session: Session,
-        connection: ConnectionProducers,
-        partition: int,
-        serial: int,
-    ) -> None:
-        self.peer = peer
-        self.connection = connection
-        self.key = key
-        """Key of the producer's record: topic and name, or ``stream#id`` while the name is unknown."""
-        self.record = record
-        self.session = session
-        self.topic: TopicRecord | None = record.topic_record
-        self.partition = partition
-        """Partition index of the topic, or -1 if none."""
-        self.open_sends: deque[OpenSend] = deque()
-        """SENDs without a receipt; the oldest first."""
-        self.sequence_ids = SequenceIds()
-        self.resendable: dict[int, Lifecycle] = {}
-        """SENDs of earlier sessions of the same name that have no successful receipt and may be resent, by sequence
-        id."""
-        self.chunks: dict[str, tuple[Lifecycle, int]] = {}
-        """Incomplete chunked messages, by uuid: the lifecycle and the highest chunk so far."""
-        self.early_receipts: dict[int, tuple[int, int, int, int]] = {}
-        """Receipts captured before their SEND, by sequence id: ledger, entry, time and frame."""
-        self.serial = serial
-        """Number of the producer's record, for RecentSends."""
-        self.highest_before = -1
-        """The highest sequence id of earlier sessions of the same name, or -1 if none."""
-        self.is_new = False
-        """Whether PRODUCER has the epoch 0: the session is no reconnect."""
-        self.sent_entries: deque[SentEntry] = deque()
-        """The last entries; see repeated_contents.py."""
-        self.comparison: Comparison | None = None
-        """The comparison with earlier producers of the topic that have lost their connection, if there are any."""
-        self.place = 0
-        self.last_receipted = 0
-        """Number of the latest SEND that has a receipt."""
-        self.last_receipt_frame = 0
-        """Frame of that receipt."""
-        self.since_ns = -1
-        """Start of the current wait for a receipt, or -1 if no SEND is open."""
-        self.since_frame = 0
+    def __post_init__(self) -> None:
+        self.topic = self.record.topic_record
 
     def inherit(self, older: ProducerSession) -> None:
         """Continue the record of an earlier session of the same name."""

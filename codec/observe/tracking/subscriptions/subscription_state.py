@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -52,192 +53,136 @@ MAX_ENDS: Final = 256
 """Maximum number of ends of sessions that are kept, to find the cause of a redelivery after the ACK."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class AttachedConsumer:
     """A consumer on one connection."""
 
-    __slots__ = (
-        "able_entries_out",
-        "acked_frame",
-        "acks_each_message",
-        "ended",
-        "epoch",
-        "expired",
-        "id",
-        "least_timeout",
-        "ready",
-        "record",
-        "stream",
-        "subscription",
-        "timeouts",
-        "timeouts_since_taken",
-    )
-
-    def __init__(self, record: ConsumerRecord, subscription: SubscriptionState, stream: int, id: int) -> None:  # noqa: A002
-        self.record = record
-        self.subscription = subscription
-        self.stream = stream
-        self.id = id
-        self.ended = False
-        """Whether the consumer is closed."""
-        self.ready = False
-        """Whether the consumer is attached, according to the capture."""
-        self.least_timeout = 0
-        """Minimum ack timeout of the consumer's client library, in ns."""
-        self.timeouts: dict[int, tuple[int, int]] = {}
-        """Minimum and maximum age of messages at possible ack timeouts of the consumer, by redelivery count."""
-        self.timeouts_since_taken: dict[int, tuple[int, int]] = {}
-        """The same from the time at which a sequential application has taken the message."""
-        self.acks_each_message = False
-        """Whether the client sends one ACK for each message of a batch, without its index."""
-        self.acked_frame = 0
-        """The latest delivery to the consumer that was acknowledged."""
-        self.expired: list[Delivery] = []
-        """Deliveries in the last REDELIVER, if an ack timeout may be its cause."""
-        self.epoch = (-1, 0)
-        """The highest consumer epoch in a REDELIVER, and the frame. The broker sent messages with a lower epoch before
-        it received this REDELIVER, and sends them again.
-        """
-        self.able_entries_out = 0
-        """Number of entries delivered by the subscription at the last delivery to this consumer. If it then had no
-        permits: the maximum number that the broker sent before it received the FLOW.
-        """
+    record: ConsumerRecord
+    subscription: SubscriptionState
+    stream: int
+    id: int
+    ended: bool = False
+    """Whether the consumer is closed."""
+    ready: bool = False
+    """Whether the consumer is attached, according to the capture."""
+    least_timeout: int = 0
+    """Minimum ack timeout of the consumer's client library, in ns."""
+    timeouts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Minimum and maximum age of messages at possible ack timeouts of the consumer, by redelivery count."""
+    timeouts_since_taken: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The same from the time at which a sequential application has taken the message."""
+    acks_each_message: bool = False
+    """Whether the client sends one ACK for each message of a batch, without its index."""
+    acked_frame: int = 0
+    """The latest delivery to the consumer that was acknowledged."""
+    expired: list[Delivery] = field(default_factory=list)
+    """Deliveries in the last REDELIVER, if an ack timeout may be its cause."""
+    epoch: tuple[int, int] = (-1, 0)
+    """The highest consumer epoch in a REDELIVER, and the frame. The broker sent messages with a lower epoch before
+    it received this REDELIVER, and sends them again.
+    """
+    able_entries_out: int = 0
+    """Number of entries delivered by the subscription at the last delivery to this consumer. If it then had no
+    permits: the maximum number that the broker sent before it received the FLOW.
+    """
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SubscriptionState:
     """State of a subscription."""
 
-    __slots__ = (
-        "aborting",
-        "ack_frames",
-        "ack_sets",
-        "acked",
-        "ambiguous_acks",
-        "attached",
-        "attached_frame",
-        "base",
-        "current_second",
-        "first_certain",
-        "had_consumer",
-        "highest",
-        "individual",
-        "keys",
-        "known_ns",
-        "last_ns",
-        "lowest",
-        "mark_delete",
-        "newest",
-        "open_seeks",
-        "opened",
-        "pending_acks",
-        "pending_sets",
-        "possibly_evicted",
-        "read_position",
-        "record",
-        "reset",
-        "resumed",
-        "returned_ns",
-        "revisable",
-        "rewound",
-        "rewound_from",
-        "selective",
-        "session_ends",
-        "since_ns",
-        "snapshot",
-        "sorted",
-        "sought",
-        "starts_at_next",
-        "topic",
-        "transaction_acks",
-        "unidentified",
-    )  # fmt: skip
+    topic: TopicState
+    record: SubscriptionRecord
+    individual: bool = field(init=False)
+    """Whether messages are acknowledged individually and unacked messages are counted."""
+    attached: list[AttachedConsumer] = field(default_factory=list)
+    """Attached consumers."""
+    attached_frame: int = 0
+    """The frame since which consumers are attached without interruption: the cursor was not reset."""
+    unidentified: bool = False
+    """Whether the SUBSCRIBE is missing. If it is, the tracker has assigned the name of the subscription."""
+    resumed: bool = False
+    """Whether a consumer subscribed again that had subscribed before the capture."""
+    opened: bool = False
+    """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
+    since_ns: int = -1
+    """Time at which the subscription's first consumer attached."""
+    known_ns: int = -1
+    """The response after which every stored entry is after the cursor: to the first SUBSCRIBE, or to a SEEK."""
+    first_certain: Position | None = None
+    """The first entry whose SEND follows `known_ns`, while the position of the cursor is unknown."""
+    mark_delete: Position | None = None
+    acked: set[Position] = field(default_factory=set)
+    ack_frames: dict[Position, int] = field(default_factory=dict)
+    """Frames of the last acknowledgements of whole entries; at least MAX_DONE are kept."""
+    pending_acks: dict[Position, Delivery] = field(default_factory=dict)
+    newest: Position = (-1, -1)
+    """The entry that was last added to `pending_acks`."""
+    sorted: bool = True
+    """Whether `pending_acks` is known to be in the order of positions."""
+    ack_sets: dict[Position, int] = field(default_factory=dict)
+    """Unacknowledged messages of partly acknowledged batches, as bits, according to the cursor."""
+    sought: bool = False
+    """Whether the cursor was reset by a SEEK or by an administrator. This removes the ack sets of the cursor, so
+    that `ack_sets` contains all of them."""
+    pending_sets: dict[Position, int] = field(default_factory=dict)
+    """Messages of batches that are neither acknowledged nor pending in a transaction, as bits, if the cursor has a
+    different ack set: on Shared and Key_Shared subscriptions of topics with transactions, the broker also records
+    acknowledgements in PendingAckHandle."""
+    read_position: Position = (-1, -1)
+    """The last position that the dispatcher has read."""
+    last_ns: int = -1
+    """Time of the last delivery, or the later time from which the next delivery was possible."""
+    returned_ns: int = -1
+    """Time at which a delivery was last taken back."""
+    reset: tuple[int, str, int] = (0, "", 0)
+    """Frame of the last cursor reset, its cause (a key of topic_records.AGAIN), and the frame that caused it."""
+    session_ends: deque[tuple[ConsumerRecord, str, int]] = field(default_factory=lambda: deque(maxlen=MAX_ENDS))
+    """Ends of sessions: the consumer, the reason (a key of topic_records.AGAIN), and the frame."""
+    revisable: deque[tuple[ConsumerRecord, str, Delivery, int]] = field(
+        default_factory=lambda: deque(maxlen=_MAX_REVISABLE)
+    )
+    """Redeliveries whose cause a later frame can disprove: the consumer that held the entry, the entry, the
+    redelivery, its messages."""
+    ambiguous_acks: bool = False
+    """Whether an ACK of an attached consumer contained several ack sets of the same batch: the broker's count then
+    depends on its threads.
+    """
+    had_consumer: bool = False
+    """Whether the subscription has had a consumer since the last load of the topic. If not, it has no type in the
+    broker."""
+    lowest: Position = (1 << 62, 0)
+    highest: Position = (-1, -1)
+    """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
+    open_seeks: dict[int, tuple[Position, int] | None] = field(default_factory=dict)
+    """SEEKs without a response: frame to position and ack set of the batch (-1 for all), or None for a SEEK by
+    time."""
+    transaction_acks: dict[tuple[int, int], list[TransactionAck]] = field(default_factory=dict)
+    """Acknowledgements in open transactions."""
+    aborting: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Open transactions whose abort was requested, with the frame of the request."""
+    selective: bool = False
+    """Whether the subscription skips entries without acknowledging them: it reads only some keys, or a compacted
+    topic."""
+    rewound_from: Position = (-1, -1)
+    """Entries up to this position were acknowledged before the cursor moved back."""
+    current_second: tuple[int, int] = (0, 0)
+    """The current second of the capture, and the number of redeliveries in it."""
+    possibly_evicted: Position = (-1, -1)
+    """Lifecycles up to this position may have left memory before the subscription existed, so an unknown entry in
+    this range is not a marker.
+    """
+    rewound: bool = False
+    """Whether reading restarts at the mark-delete position, so that the oldest unacknowledged entry is next."""
+    starts_at_next: bool = False
+    """Whether the subscription begins with the next stored entry."""
+    base: int = 0
+    snapshot: int = 0
+    """`delivered` at the last load of the topic, and at the last close by the broker."""
+    keys: KeyOrder | None = None
 
-    def __init__(self, topic: TopicState, record: SubscriptionRecord) -> None:
-        self.topic = topic
-        self.record = record
-        self.individual = record.type in INDIVIDUAL
-        """Whether messages are acknowledged individually and unacked messages are counted."""
-        self.attached: list[AttachedConsumer] = []
-        """Attached consumers."""
-        self.attached_frame = 0
-        """The frame since which consumers are attached without interruption: the cursor was not reset."""
-        self.unidentified = False
-        """Whether the SUBSCRIBE is missing. If it is, the tracker has assigned the name of the subscription."""
-        self.resumed = False
-        """Whether a consumer subscribed again that had subscribed before the capture."""
-        self.opened = False
-        """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
-        self.since_ns = -1
-        """Time at which the subscription's first consumer attached."""
-        self.known_ns = -1
-        """The response after which every stored entry is after the cursor: to the first SUBSCRIBE, or to a SEEK."""
-        self.first_certain: Position | None = None
-        """The first entry whose SEND follows `known_ns`, while the position of the cursor is unknown."""
-        self.mark_delete: Position | None = None
-        self.acked: set[Position] = set()
-        self.ack_frames: dict[Position, int] = {}
-        """Frames of the last acknowledgements of whole entries; at least MAX_DONE are kept."""
-        self.pending_acks: dict[Position, Delivery] = {}
-        self.newest: Position = (-1, -1)
-        """The entry that was last added to `pending_acks`."""
-        self.sorted = True
-        """Whether `pending_acks` is known to be in the order of positions."""
-        self.ack_sets: dict[Position, int] = {}
-        """Unacknowledged messages of partly acknowledged batches, as bits, according to the cursor."""
-        self.sought = False
-        """Whether the cursor was reset by a SEEK or by an administrator. This removes the ack sets of the cursor, so
-        that `ack_sets` contains all of them."""
-        self.pending_sets: dict[Position, int] = {}
-        """Messages of batches that are neither acknowledged nor pending in a transaction, as bits, if the cursor has a
-        different ack set: on Shared and Key_Shared subscriptions of topics with transactions, the broker also records
-        acknowledgements in PendingAckHandle."""
-        self.read_position: Position = (-1, -1)
-        """The last position that the dispatcher has read."""
-        self.last_ns = -1
-        """Time of the last delivery, or the later time from which the next delivery was possible."""
-        self.returned_ns = -1
-        """Time at which a delivery was last taken back."""
-        self.reset: tuple[int, str, int] = (0, "", 0)
-        """Frame of the last cursor reset, its cause (a key of topic_records.AGAIN), and the frame that caused it."""
-        self.session_ends: deque[tuple[ConsumerRecord, str, int]] = deque(maxlen=MAX_ENDS)
-        """Ends of sessions: the consumer, the reason (a key of topic_records.AGAIN), and the frame."""
-        self.revisable: deque[tuple[ConsumerRecord, str, Delivery, int]] = deque(maxlen=_MAX_REVISABLE)
-        """Redeliveries whose cause a later frame can disprove: the consumer that held the entry, the entry, the
-        redelivery, its messages."""
-        self.ambiguous_acks = False
-        """Whether an ACK of an attached consumer contained several ack sets of the same batch: the broker's count then
-        depends on its threads.
-        """
-        self.had_consumer = False
-        """Whether the subscription has had a consumer since the last load of the topic. If not, it has no type in the
-        broker."""
-        self.lowest: Position = (1 << 62, 0)
-        self.highest: Position = (-1, -1)
-        """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
-        self.open_seeks: dict[int, tuple[Position, int] | None] = {}
-        """SEEKs without a response: frame to position and ack set of the batch (-1 for all), or None for a SEEK by
-        time."""
-        self.transaction_acks: dict[tuple[int, int], list[TransactionAck]] = {}
-        """Acknowledgements in open transactions."""
-        self.aborting: dict[tuple[int, int], int] = {}
-        """Open transactions whose abort was requested, with the frame of the request."""
-        self.selective = False
-        """Whether the subscription skips entries without acknowledging them: it reads only some keys, or a compacted
-        topic."""
-        self.rewound_from: Position = (-1, -1)
-        """Entries up to this position were acknowledged before the cursor moved back."""
-        self.current_second = (0, 0)
-        """The current second of the capture, and the number of redeliveries in it."""
-        self.possibly_evicted: Position = (-1, -1)
-        """Lifecycles up to this position may have left memory before the subscription existed, so an unknown entry in
-        this range is not a marker.
-        """
-        self.rewound = False
-        """Whether reading restarts at the mark-delete position, so that the oldest unacknowledged entry is next."""
-        self.starts_at_next = False
-        """Whether the subscription begins with the next stored entry."""
-        self.base = self.snapshot = 0
-        """`delivered` at the last load of the topic, and at the last close by the broker."""
-        self.keys: KeyOrder | None = None
+    def __post_init__(self) -> None:
+        self.individual = self.record.type in INDIVIDUAL
 
     @property
     def in_order(self) -> bool:

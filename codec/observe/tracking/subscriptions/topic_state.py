@@ -9,6 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.bounded_dict import BoundedDict
@@ -73,74 +74,53 @@ class BrokerLost(NamedTuple):
     """`SubscriptionRecord.delivered` by subscription."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TopicState:
     """State of a topic."""
 
-    __slots__ = (
-        "aborted",
-        "base",
-        "base_entries",
-        "base_ledger",
-        "broker_lost",
-        "budget",
-        "closed_ns",
-        "closers",
-        "complete",
-        "first",
-        "last",
-        "ledgers",
-        "lifecycles",
-        "markers",
-        "record",
-        "removed",
-        "restarted",
-        "subscriptions",
-        "uncommitted",
-        "unpositioned",
-        "unreceipted",
-        "written",
-    )  # fmt: skip
+    record: TopicRecord
+    budget: EntryBudget
+    lifecycles: dict[Position, Lifecycle] = field(default_factory=dict)
+    """Lifecycles by position; all chunks of a message refer to one lifecycle."""
+    complete: dict[Position, Lifecycle] = field(default_factory=dict)
+    """Complete lifecycles by position; see open_lifecycles.py."""
+    unpositioned: dict[tuple[str, int, int] | str, Lifecycle] = field(default_factory=dict)
+    """Lifecycles without a unique position: on non-persistent topics by `published_as`, for chunks by uuid."""
+    subscriptions: dict[str, SubscriptionState] = field(default_factory=dict)
+    """Subscriptions that exist."""
+    removed: BoundedDict[str, Removed] = field(default_factory=lambda: BoundedDict(MAX_REMOVED))
+    """Durable subscriptions that an UNSUBSCRIBE removed, by name."""
+    ledgers: dict[int, int] = field(default_factory=dict)
+    """The last known entry of each ledger."""
+    written: set[int] = field(default_factory=set)
+    """Ledgers whose last entry is known from receipts, not only from deliveries."""
+    last: Position = (-1, -1)
+    first: Position | None = None
+    """The first known entry; if its number is above 0, the topic had earlier entries."""
+    closed_ns: int = -1
+    """Time of the first close by the broker while the cause is unknown, or -1."""
+    closers: set[str] = field(default_factory=set)
+    """Subscriptions closed by the broker since ``closed_ns``. An empty name represents a producer."""
+    restarted: bool = False
+    """Whether the topic was certainly unloaded."""
+    base: int = 0
+    base_entries: int = 0
+    """messages_in and entries_in at the last load of the topic, when its counters restarted."""
+    base_ledger: int = -1
+    """The last known ledger at that time. The counters include only entries of later ledgers."""
+    broker_lost: BrokerLost | None = None
+    """The counters when the broker's side had ended all connections of the topic; None if it did not, or if a
+    later frame shows whether the topic was loaded again."""
+    unreceipted: UnreceiptedEntries = field(init=False)
+    """Entries that were delivered, but whose receipt is not in the capture."""
+    uncommitted: dict[tuple[int, int], list[Position]] = field(default_factory=dict)
+    """Messages of open transactions."""
+    aborted: set[Position] = field(default_factory=set)
+    markers: set[Position] = field(default_factory=set)
+    """Positions of transaction markers, assumed to follow the last entry known at the end of the transaction."""
 
-    def __init__(self, record: TopicRecord, budget: EntryBudget) -> None:
-        self.record = record
-        self.budget = budget
-        self.lifecycles: dict[Position, Lifecycle] = {}
-        """Lifecycles by position; all chunks of a message refer to one lifecycle."""
-        self.complete: dict[Position, Lifecycle] = {}
-        """Complete lifecycles by position; see open_lifecycles.py."""
-        self.unpositioned: dict[tuple[str, int, int] | str, Lifecycle] = {}
-        """Lifecycles without a unique position: on non-persistent topics by `published_as`, for chunks by uuid."""
-        self.subscriptions: dict[str, SubscriptionState] = {}
-        """Subscriptions that exist."""
-        self.removed: BoundedDict[str, Removed] = BoundedDict(MAX_REMOVED)
-        """Durable subscriptions that an UNSUBSCRIBE removed, by name."""
-        self.ledgers: dict[int, int] = {}
-        """The last known entry of each ledger."""
-        self.written: set[int] = set()
-        """Ledgers whose last entry is known from receipts, not only from deliveries."""
-        self.last: Position = (-1, -1)
-        self.first: Position | None = None
-        """The first known entry; if its number is above 0, the topic had earlier entries."""
-        self.closed_ns = -1
-        """Time of the first close by the broker while the cause is unknown, or -1."""
-        self.closers: set[str] = set()
-        """Subscriptions closed by the broker since ``closed_ns``. An empty name represents a producer."""
-        self.restarted = False
-        """Whether the topic was certainly unloaded."""
-        self.base = self.base_entries = 0
-        """messages_in and entries_in at the last load of the topic, when its counters restarted."""
-        self.base_ledger = -1
-        """The last known ledger at that time. The counters include only entries of later ledgers."""
-        self.broker_lost: BrokerLost | None = None
-        """The counters when the broker's side had ended all connections of the topic; None if it did not, or if a
-        later frame shows whether the topic was loaded again."""
-        self.unreceipted = UnreceiptedEntries(record)
-        """Entries that were delivered, but whose receipt is not in the capture."""
-        self.uncommitted: dict[tuple[int, int], list[Position]] = {}
-        """Messages of open transactions."""
-        self.aborted: set[Position] = set()
-        self.markers: set[Position] = set()
-        """Positions of transaction markers, assumed to follow the last entry known at the end of the transaction."""
+    def __post_init__(self) -> None:
+        self.unreceipted = UnreceiptedEntries(self.record)
 
     def grow(self, at: Position, *, written: bool) -> None:
         """Add an entry. ``written`` states whether the entry is known from a receipt."""
