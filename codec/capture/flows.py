@@ -23,6 +23,7 @@ Invariants, which hold after every packet
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from pcli.codec.capture.frames import RESYNC, START, Stream
@@ -133,75 +134,52 @@ class Retransmission(NamedTuple):
     """Whether the peer had acknowledged it at one of these times: the retransmission was unnecessary."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Direction:
     """One direction of a connection."""
 
-    __slots__ = (
-        "ack",
-        "base",
-        "budget",
-        "connection",
-        "deadline",
-        "fin",
-        "fin_packet",
-        "from_client",
-        "held",
-        "held_bytes",
-        "isn",
-        "limit",
-        "marks",
-        "mode",
-        "next",
-        "offset",
-        "peer",
-        "pending_problems",
-        "resent",
-        "run",
-        "seen",
-        "stream",
-    )
+    connection: Connection
+    limit: int
+    """Size of the largest frame in bytes."""
+    from_client: bool
+    peer: Direction = field(init=False)
+    stream: Stream = field(init=False)
+    # TCP state
+    next: int = SLOW
+    seen: bool = False
+    """Whether the capture contains a packet of this direction."""
+    isn: int = -1
+    """Sequence number of the SYN; -1 if it is not in the capture."""
+    base: int = -1
+    """Sequence number of offset 0; -1 if unknown."""
+    offset: int = 0
+    """Offset of the next byte in order."""
+    fin: int = -1
+    """Offset at which the direction ends; -1 if unknown."""
+    fin_packet: int = 0
+    """The packet with the FIN; 0 if there is none, or if a reset ended the direction."""
+    ack: int = -1
+    """The last acknowledgement number from this side, in the peer's sequence space; -1 if none."""
+    resent: Retransmission | None = None
+    """The last segment that was retransmitted; None if there is none."""
+    held: list[QueuedSegment] = field(default_factory=list)
+    """Segments queued after a gap, by offset, without overlaps."""
+    held_bytes: int = 0
+    deadline: int = -1
+    """The packet at which the gap is final; -1 if there is no gap, or if the gap is unconfirmed."""
+    # Frame state
+    mode: Mode = field(default_factory=lambda: Unclassified(START))
+    run: bytearray = field(default_factory=bytearray)
+    """Bytes from the start of the open frame, or the bytes being classified or searched. They end at ``offset``."""
+    marks: list[tuple[int, int, int]] = field(default_factory=list)
+    """The packets that contain the run's bytes, as (position in the run, packet, time)."""
+    budget: Budget = field(default_factory=Budget)
+    """The bytes that the checks of frames may read, in all searches together."""
+    pending_problems: list[tuple[int, Problem]] = field(default_factory=list)
+    """Problems to attach to later frames, with their offsets."""
 
-    peer: Direction
-
-    def __init__(self, connection: Connection, limit: int, *, from_client: bool) -> None:
-        self.connection = connection
-        self.stream = connection.stream
-        self.from_client = from_client
-        # TCP state
-        self.next = SLOW
-        self.seen = False
-        """Whether the capture contains a packet of this direction."""
-        self.isn = -1
-        """Sequence number of the SYN; -1 if it is not in the capture."""
-        self.base = -1
-        """Sequence number of offset 0; -1 if unknown."""
-        self.offset = 0
-        """Offset of the next byte in order."""
-        self.fin = -1
-        """Offset at which the direction ends; -1 if unknown."""
-        self.fin_packet = 0
-        """The packet with the FIN; 0 if there is none, or if a reset ended the direction."""
-        self.ack = -1
-        """The last acknowledgement number from this side, in the peer's sequence space; -1 if none."""
-        self.resent: Retransmission | None = None
-        """The last segment that was retransmitted; None if there is none."""
-        self.held: list[QueuedSegment] = []
-        """Segments queued after a gap, by offset, without overlaps."""
-        self.held_bytes = 0
-        self.deadline = -1
-        """The packet at which the gap is final; -1 if there is no gap, or if the gap is unconfirmed."""
-        # Frame state
-        self.mode: Mode = Unclassified(START)
-        self.limit = limit
-        """Size of the largest frame in bytes."""
-        self.run = bytearray()
-        """Bytes from the start of the open frame, or the bytes being classified or searched. They end at ``offset``."""
-        self.marks: list[tuple[int, int, int]] = []
-        """The packets that contain the run's bytes, as (position in the run, packet, time)."""
-        self.budget = Budget()
-        """The bytes that the checks of frames may read, in all searches together."""
-        self.pending_problems: list[tuple[int, Problem]] = []
-        """Problems to attach to later frames, with their offsets."""
+    def __post_init__(self) -> None:
+        self.stream = self.connection.stream
 
     @property
     def aligned(self) -> Aligned:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -232,44 +233,30 @@ class LayoutUpdate(NamedTuple):
     after: Layout
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Connection:
     """A TCP connection with its open requests."""
 
-    __slots__ = (
-        "connected",
-        "consumers",
-        "keyed",
-        "layouts",
-        "ordered",
-        "producers",
-        "requests",
-        "scalable",
-        "stream",
-        "system",
-        "waiting",
-    )
-
-    def __init__(self, stream: int) -> None:
-        self.stream = stream
-        """``tcp.stream``."""
-        self.connected = True
-        """Whether the handshake is complete, or took place before the capture."""
-        self.system: bool | None = None
-        """Whether the connection belongs to the broker's own client; None if no name was captured yet."""
-        self.producers: dict[int, Producer] = {}
-        self.consumers: dict[int, Consumer] = {}
-        self.scalable: dict[int, Consumer] = {}
-        """Consumers at the controller of a scalable topic. They have a separate id space."""
-        self.layouts: dict[int, LayoutUpdate] = {}
-        """The last layout of each session of a scalable topic, by session id."""
-        self.requests: dict[tuple[bool, str, int], Request] = {}
-        """Open requests by direction (True: from the client), name of the first possible response, and request id."""
-        self.keyed: dict[tuple[bool, int, int], Request] = {}
-        """Open lookups and watches by direction, type and session or watch id."""
-        self.ordered: dict[tuple[bool, tuple[str, ...]], deque[Request]] = {}
-        """Open requests without ids by direction and possible responses, oldest first."""
-        self.waiting: dict[tuple[bool, int], Request] = {}
-        """PRODUCER requests that await a second response, because the first has producer_ready false."""
+    stream: int
+    """``tcp.stream``."""
+    connected: bool = True
+    """Whether the handshake is complete, or took place before the capture."""
+    system: bool | None = None
+    """Whether the connection belongs to the broker's own client; None if no name was captured yet."""
+    producers: dict[int, Producer] = field(default_factory=dict)
+    consumers: dict[int, Consumer] = field(default_factory=dict)
+    scalable: dict[int, Consumer] = field(default_factory=dict)
+    """Consumers at the controller of a scalable topic. They have a separate id space."""
+    layouts: dict[int, LayoutUpdate] = field(default_factory=dict)
+    """The last layout of each session of a scalable topic, by session id."""
+    requests: dict[tuple[bool, str, int], Request] = field(default_factory=dict)
+    """Open requests by direction (True: from the client), name of the first possible response, and request id."""
+    keyed: dict[tuple[bool, int, int], Request] = field(default_factory=dict)
+    """Open lookups and watches by direction, type and session or watch id."""
+    ordered: dict[tuple[bool, tuple[str, ...]], deque[Request]] = field(default_factory=dict)
+    """Open requests without ids by direction and possible responses, oldest first."""
+    waiting: dict[tuple[bool, int], Request] = field(default_factory=dict)
+    """PRODUCER requests that await a second response, because the first has producer_ready false."""
 
 
 class Facts:

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
@@ -51,22 +52,20 @@ Done = Callable[[MessageId | ClientFailure], None]
 """Callback for the result of a message. It is called once."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Batch:
     """Messages that are sent as one entry."""
 
-    __slots__ = ("dones", "lowest", "messages", "schema_version", "sequence_ids", "size", "time")
-
-    def __init__(self, time: int, schema_version: bytes) -> None:
-        self.time = time
-        """Time of the first message."""
-        self.schema_version = schema_version
-        self.messages: list[OutgoingMessage] = []
-        self.sequence_ids: list[int] = []
-        self.dones: list[Done | None] = []
-        self.size = 0
-        """Total size of the payloads in bytes, set when the batch is taken from the container."""
-        self.lowest: int | None = None
-        """The sequence id of the entry if it differs from the first message's id."""
+    time: int
+    """Time of the first message."""
+    schema_version: bytes
+    messages: list[OutgoingMessage] = field(default_factory=list)
+    sequence_ids: list[int] = field(default_factory=list)
+    dones: list[Done | None] = field(default_factory=list)
+    size: int = 0
+    """Total size of the payloads in bytes, set when the batch is taken from the container."""
+    lowest: int | None = None
+    """The sequence id of the entry if it differs from the first message's id."""
 
 
 class Container(Protocol):
