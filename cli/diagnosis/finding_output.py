@@ -13,7 +13,7 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.output import SEVERITY_COLORS, json_text
@@ -48,29 +48,21 @@ JSON_VERSION: Final = 2
 """Version of the JSON form, see docs/json.md."""
 
 
+@dataclass(slots=True)
 class FindingText:
     """The context of a finding's text: the time of the first frame, the lines of frames, and the inputs."""
 
-    def __init__(
-        self,
-        first_ns: int,
-        lines: FrameLines,
-        origin: Callable[[int], tuple[str, int]],
-        inputs: Sequence[str] = (),
-        packets: PacketIndex | None = None,
-        *,
-        width: int = WIDTH,
-        color: bool = False,
-    ) -> None:
-        """``origin`` returns the file of a packet and its number in the file; ``inputs`` are the values of -r."""
-        self.first_ns = first_ns
-        self.lines = lines
-        self.origin = origin
-        self.inputs = inputs
-        self.packets = packets
-        """Packet numbers to show after frame numbers; None if they are not shown."""
-        self.width = width
-        self.color = color
+    first_ns: int
+    lines: FrameLines
+    origin: Callable[[int], tuple[str, int]]
+    """The function that returns the file of a packet and its number in the file."""
+    inputs: Sequence[str] = ()
+    """The values of -r."""
+    packets: PacketIndex | None = None
+    """Packet numbers to show after frame numbers; None if they are not shown."""
+    _: KW_ONLY
+    width: int = WIDTH
+    color: bool = False
 
     def frame(self, number: int) -> dict[str, Any]:
         """Return number, file, packet, time and line of a frame; only the number if the frame was dropped."""

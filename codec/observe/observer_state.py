@@ -172,34 +172,23 @@ class Producer:
         """Later open SENDs whose sequence id is already in ``sends``: chunks of one message, or resends."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Consumer:
     """A consumer on a connection, from its SUBSCRIBE until it is closed."""
 
-    __slots__ = ("closed", "id", "name", "record", "subscription", "system", "topic", "type")
-
-    def __init__(
-        self,
-        id: int,  # noqa: A002
-        topic: str = "",
-        subscription: str = "",
-        name: str = "",
-        type: str = "",  # noqa: A002
-        *,
-        system: bool = False,
-    ) -> None:
-        self.id = id
-        self.topic = topic
-        """The topic. Topic, subscription, name and type are empty if the SUBSCRIBE is not in the capture."""
-        self.subscription = subscription
-        self.name = name
-        self.record: Any = None
-        """The record that a user of the observer attaches to this object."""
-        self.type = type
-        """Exclusive, Shared, Failover, Key_Shared, STREAM or CHECKPOINT."""
-        self.system = system
-        """Whether the broker itself created the consumer."""
-        self.closed = False
-        """Whether a side has closed the consumer; frames may still follow."""
+    id: int
+    topic: str = ""
+    """The topic. Topic, subscription, name and type are empty if the SUBSCRIBE is not in the capture."""
+    subscription: str = ""
+    name: str = ""
+    type: str = ""
+    """Exclusive, Shared, Failover, Key_Shared, STREAM or CHECKPOINT."""
+    system: bool = False
+    """Whether the broker itself created the consumer."""
+    record: Any = None
+    """The record that a user of the observer attaches to this object."""
+    closed: bool = False
+    """Whether a side has closed the consumer; frames may still follow."""
 
 
 class Request:

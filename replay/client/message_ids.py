@@ -11,6 +11,7 @@ Rules of this file (MessageIdAdvUtils, BatchMessageIdImpl, ChunkMessageIdImpl; 4
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import total_ordering
 from typing import Final
 
@@ -30,35 +31,23 @@ class AckSet:
 
 
 @total_ordering
+@dataclass(slots=True, eq=False, repr=False)
 class ClientMessageId:
     """The id of a message."""
 
-    __slots__ = ("acks", "batch_index", "batch_size", "entry", "first", "ledger", "partition", "topic")
-
-    def __init__(
-        self,
-        ledger: int,
-        entry: int,
-        partition: int = -1,
-        batch_index: int = -1,
-        batch_size: int = 0,
-        acks: AckSet | None = None,
-        topic: str = "",
-        first: ClientMessageId | None = None,
-    ) -> None:
-        self.ledger = ledger
-        self.entry = entry
-        self.partition = partition
-        self.batch_index = batch_index
-        """Index in the batch; -1 if the entry is not a batch."""
-        self.batch_size = batch_size
-        """Number of messages in the batch; 0 if unknown."""
-        self.acks = acks
-        """The ack set that the ids of the batch share; None if unknown."""
-        self.topic = topic
-        """Full name of the topic, with its partition; empty if unknown."""
-        self.first = first
-        """The id of the first chunk; None if the message is not chunked."""
+    ledger: int
+    entry: int
+    partition: int = -1
+    batch_index: int = -1
+    """Index in the batch; -1 if the entry is not a batch."""
+    batch_size: int = 0
+    """Number of messages in the batch; 0 if unknown."""
+    acks: AckSet | None = None
+    """The ack set that the ids of the batch share; None if unknown."""
+    topic: str = ""
+    """Full name of the topic, with its partition; empty if unknown."""
+    first: ClientMessageId | None = None
+    """The id of the first chunk; None if the message is not chunked."""
 
     @classmethod
     def of(cls, data: pb.MessageIdData, topic: str = "") -> ClientMessageId:
