@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.report.number_format import name_text, number, size
-from pcli.spark.report.page_elements import Cell, Section, TableText
+from pcli.spark.report.page_elements import Cell, Section, TableText, count_cell
 from pcli.spark.summary import troubles_of
 
 __all__ = ["captures", "gaps"]
@@ -40,10 +40,10 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
         (
             row["kind"],
             name_text(row["capture"]),
-            _figure(row["connection"]),
+            count_cell(row["connection"]),
             name_text(row["direction"]),
-            _figure(row["bytes"]),
-            _figure(row["packet"]),
+            count_cell(row["bytes"]),
+            count_cell(row["packet"]),
             name_text(row["text"]),
         )
         for row in worst
@@ -62,7 +62,8 @@ def captures(table: pa.Table) -> Section:
             name_text(row["path"]),
             row["status"] if not row["error"] else f"{row['status']}: {name_text(row['error'])}",
             name_text(row["cluster"]),
-            Cell(size(row["file_bytes"] or 0), row["file_bytes"] or 0), _figure(row["packets"]), _figure(row["frames"]),
+            Cell(size(row["file_bytes"] or 0), row["file_bytes"] or 0),
+            count_cell(row["packets"]), count_cell(row["frames"]),
         )
         for row in sorted(table.to_pylist(), key=_place)
     ]  # fmt: skip
@@ -75,7 +76,3 @@ def captures(table: pa.Table) -> Section:
 def _place(row: dict[str, Any]) -> tuple[bool, bool, str, int]:
     """Return the sort key of a file: files not read to their end first, files that are not captures last."""
     return (row["status"] == "not a capture", row["status"] == "read", row["cluster"], row["part"] or 0)
-
-
-def _figure(value: int | None) -> Cell:
-    return Cell("–", -1) if value is None else Cell(number(value), value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pcli.codec.observe.incidents import Incident
 from pcli.codec.observe.rules import RULES
@@ -17,7 +17,7 @@ from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.codec.observe.rules.finding_text import cause_text
 from pcli.spark.report.incident_rows import Findings, Found
 from pcli.spark.report.number_format import name_text, named, number, short_topic
-from pcli.spark.report.page_elements import Cell, Chart, Finding, FindingGroup, Section, TableText
+from pcli.spark.report.page_elements import Cell, Chart, Finding, FindingGroup, Section, TableText, count_cell
 from pcli.spark.report.report_data import Clock, Key, ReportData
 from pcli.spark.report.vega_charts import SEVERITY_COLORS, Bar, Mark, bar_chart
 
@@ -161,7 +161,7 @@ def unhealthy(found: Findings, data: ReportData, href: Callable[[str, Key], str]
             -errors, Cell("error" if errors else "warning", float(not errors)),
             Cell(named(*key), None, href(kind, key)),
             ", ".join(f"{rule} ×{count}" if count > 1 else rule for rule, count in rules.most_common()),
-            _count(len(worst)), _known(row, "msg_backlog"), _known(row, "unacked_messages"),
+            count_cell(len(worst)), count_cell(row.get("msg_backlog")), count_cell(row.get("unacked_messages")),
         ))  # fmt: skip
     if not rows:
         section.texts.append("No topic and no subscription has errors or warnings.")
@@ -179,15 +179,6 @@ def unhealthy(found: Findings, data: ReportData, href: Callable[[str, Key], str]
         )
     )
     return section
-
-
-def _known(row: dict[str, Any], name: str) -> Cell:
-    value = row.get(name)
-    return Cell("–", -1) if value is None else _count(value)
-
-
-def _count(value: int) -> Cell:
-    return Cell(number(value), value)
 
 
 def _finding(one: Found, clock: Clock) -> Finding:

@@ -15,7 +15,7 @@ from pcli.spark.report.incident_rows import Findings
 from pcli.spark.report.incident_sections import finding_groups, marks_of
 from pcli.spark.report.message_series import CONSUMER, PRODUCER, SUBSCRIPTION, TOPIC, Values
 from pcli.spark.report.number_format import name_text, number
-from pcli.spark.report.overview_sections import MOST_ROWS, consumer_key, slowest_table
+from pcli.spark.report.overview_sections import MOST_ROWS, consumer_key, slowest_table, subscription_key
 from pcli.spark.report.page_elements import Section
 from pcli.spark.report.report_data import Key, ReportData
 from pcli.spark.report.report_objects import KINDS, PLACE, Kind, Objects, balance_table, facts, title
@@ -90,7 +90,7 @@ def _of_topics(data: ReportData, rows: Sequence[Row]) -> list[list[_Lines]]:
     publish = series_of.latencies(data, "publish", TOPIC, keys)
     columns = ("cluster", "topic", "subscription", "msg_backlog")
     groups = [row for row in data.objects("subscriptions", columns) if (row["cluster"], row["topic"]) in set(keys)]
-    chosen = [_group(row) for row in groups]
+    chosen = [subscription_key(row) for row in groups]
     held = series_of.held(data, SUBSCRIPTION, chosen)
     backlogs = series_of.backlogs(data, _ends(groups))
     return [
@@ -105,7 +105,7 @@ def _of_topics(data: ReportData, rows: Sequence[Row]) -> list[list[_Lines]]:
 
 
 def _of_subscriptions(data: ReportData, rows: Sequence[Row]) -> list[list[_Lines]]:
-    keys = [_group(row) for _, row in rows]
+    keys = [subscription_key(row) for _, row in rows]
     kinds = ("delivered", "acknowledged", "redelivered")
     rates = {kind: series_of.rates(data, kind, SUBSCRIPTION, keys) for kind in kinds}
     dispatch, ack = (series_of.latencies(data, kind, SUBSCRIPTION, keys) for kind in ("dispatch", "ack"))
@@ -190,9 +190,5 @@ def _by_subscription(curves: dict[Key, Values], topic: Key) -> list[Series]:
     return [Series(name_text(key[2]), values) for key, values in mine[:MAX_SERIES]]
 
 
-def _group(row: dict[str, Any]) -> Key:
-    return row["cluster"], row["topic"] or "", row["subscription"] or ""
-
-
 def _ends(rows: Sequence[dict[str, Any]]) -> dict[Key, int]:
-    return {_group(row): row["msg_backlog"] for row in rows if row["msg_backlog"] is not None}
+    return {subscription_key(row): row["msg_backlog"] for row in rows if row["msg_backlog"] is not None}

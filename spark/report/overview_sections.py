@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pcli.codec.observe.tracking.records.lifecycle import STATES
@@ -10,7 +10,7 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
 from pcli.spark.report import message_series as series_of
 from pcli.spark.report.message_series import ALL, ALL_KEY, CONSUMER, SUBSCRIPTION, TOPIC
 from pcli.spark.report.number_format import duration, name_text, named, number
-from pcli.spark.report.page_elements import Cell, Chart, Section, TableText
+from pcli.spark.report.page_elements import Cell, Section, TableText, count_cell
 from pcli.spark.report.report_data import Key, ReportData
 from pcli.spark.report.vega_charts import COLORS, MAX_SERIES, Bar, Mark, Series, bar_chart, time_chart
 
@@ -35,26 +35,12 @@ def traffic(data: ReportData, marks: Sequence[Mark]) -> Section:
     ]
     step = duration(data.clock.step * 1e9)
     caption = f"All topics, in intervals of {step}. Redeliveries to the same consumer are not counted."
-    _add(
-        section,
-        time_chart("traffic-all", "Messages", "messages / s", lines, data.clock, marks, caption=caption, wide=True),
-    )
+    _add_chart(section, data, marks, ("traffic-all", "Messages", "messages / s"), lines, caption)
     published = series_of.rates(data, "published", TOPIC, keys[:MAX_SERIES])
     by_topic = [Series(named(*key), values) for key, values in published.items()]
     more = f"The {MAX_SERIES} topics with most messages of {number(len(keys))}." if len(keys) > MAX_SERIES else ""
-    _add(
-        section,
-        time_chart(
-            "traffic-topics",
-            "Messages published by topic",
-            "messages / s",
-            by_topic,
-            data.clock,
-            marks,
-            caption=more,
-            wide=True,
-        ),
-    )
+    text = ("traffic-topics", "Messages published by topic", "messages / s")
+    _add_chart(section, data, marks, text, by_topic, more)
     return section
 
 
@@ -83,21 +69,9 @@ def _latency(data: ReportData, marks: Sequence[Mark], title: str, kind: str, wha
     caption = f"Time {what} that 99 % of the messages of each {word} in an interval do not exceed."
     if len(found) > MAX_SERIES:
         caption += f" The {MAX_SERIES} with most messages."
-    _add(
-        section,
-        time_chart(
-            f"{kind}-chart",
-            f"{title}, 99 %",
-            "ms",
-            lines,
-            data.clock,
-            marks,
-            caption=caption,
-            wide=True,
-        ),
-    )
+    _add_chart(section, data, marks, (f"{kind}-chart", f"{title}, 99 %", "ms"), lines, caption)
     rows: list[Sequence[Cell | str]] = [
-        (named(*key), _count(count), *(Cell(duration(value * 1e6), value) for value in values))
+        (named(*key), count_cell(count), *(Cell(duration(value * 1e6), value) for value in values))
         for key, count, values in found
     ]
     head = (word, "messages", *series_of.PERCENTILES, "longest")
@@ -116,30 +90,17 @@ def unacknowledged(data: ReportData, marks: Sequence[Mark]) -> Section:
         f"Messages that a consumer had received and not acknowledged: the {MAX_SERIES} consumers that held most. A "
         "message is counted until it is delivered to a different consumer."
     )
-    _add(
-        section,
-        time_chart(
-            "unacked-chart",
-            "Delivered and not acknowledged",
-            "messages",
-            lines,
-            data.clock,
-            marks,
-            caption=caption,
-        ),
-    )
+    text = ("unacked-chart", "Delivered and not acknowledged", "messages")
+    _add_chart(section, data, marks, text, lines, caption, wide=False)
     rows = sorted(data.objects("subscriptions", _BACKLOG), key=lambda row: -(row["msg_backlog"] or 0))
-    ends = {_key(row): row["msg_backlog"] for row in rows[:MAX_SERIES] if row["msg_backlog"] is not None}
+    ends = {subscription_key(row): row["msg_backlog"] for row in rows[:MAX_SERIES] if row["msg_backlog"] is not None}
     backlogs = series_of.backlogs(data, ends)
     caption = (
         "Entries that a subscription had not acknowledged, computed backwards from the backlog at the end of the "
         f"recording: the {MAX_SERIES} largest."
     )
     lines = [Series(named(*key), values) for key, values in backlogs.items()]
-    _add(
-        section,
-        time_chart("backlog-chart", "Backlog", "entries", lines, data.clock, marks, caption=caption),
-    )
+    _add_chart(section, data, marks, ("backlog-chart", "Backlog", "entries"), lines, caption, wide=False)
     section.tables.append(_left(data))
     return section
 
@@ -173,7 +134,7 @@ def _left(data: ReportData) -> TableText:
         f"{SUBSCRIPTION} LIMIT {MOST_ROWS}"
     )
     cells: list[Sequence[Cell | str]] = [
-        (named(*row[:3]), *(_count(int(value or 0)) for value in row[3:])) for row in found
+        (named(*row[:3]), *(count_cell(int(value or 0)) for value in row[3:])) for row in found
     ]
     caption = (
         "By subscription: messages that were never acknowledged, that a consumer still held at the end of the capture, "
@@ -199,15 +160,12 @@ def permits(data: ReportData, marks: Sequence[Mark]) -> Section:
     caption = "The lowest balance in each interval. If the balance is 0 or below, the broker sends nothing."
     if len(rows) > MAX_SERIES:
         caption += f" The {MAX_SERIES} consumers that were without permits for the longest time."
-    _add(
-        section,
-        time_chart("permits-chart", "Permits", "permits", lines, data.clock, marks, caption=caption, wide=True),
-    )
+    _add_chart(section, data, marks, ("permits-chart", "Permits", "permits"), lines, caption)
     cells: list[Sequence[Cell | str]] = [
         (
             named(row["cluster"], row["topic"], row["subscription"], row["consumer"]),
             Cell(duration(row["exhausted_ns"] or 0), row["exhausted_ns"] or 0),
-            *(_known(row[name]) for name in ("lowest", "available_permits", "unacked_messages", "msg_out_counter")),
+            *(count_cell(row[name]) for name in ("lowest", "available_permits", "unacked_messages", "msg_out_counter")),
         )
         for row in rows[:MOST_ROWS]
     ]  # fmt: skip
@@ -312,7 +270,8 @@ def states(data: ReportData) -> Section:
     section = Section("Final states of the messages", "states")
     found = data.rows("SELECT state, evidence, count(*) AS n FROM entries GROUP BY ALL ORDER BY n DESC, 1, 2")
     rows = [
-        (state, _count(count), STATES[state], f"{evidence}: {EVIDENCE[evidence]}") for state, evidence, count in found
+        (state, count_cell(count), STATES[state], f"{evidence}: {EVIDENCE[evidence]}")
+        for state, evidence, count in found
     ]
     caption = f"{number(sum(row[2] for row in found))} entries, by state and evidence"
     section.tables.append(TableText(caption, ("state", "entries", "meaning", "evidence"), rows, frozenset({1})))
@@ -321,21 +280,25 @@ def states(data: ReportData) -> Section:
 
 def consumer_key(row: dict[str, Any]) -> Key:
     """Return the key of a row of the table consumers, as in the tables of messages and permits."""
-    return (*_key(row), row["consumer"] or "", row["connection"], row["consumer_id"])
+    return (*subscription_key(row), row["consumer"] or "", row["connection"], row["consumer_id"])
 
 
-def _key(row: dict[str, Any]) -> Key:
+def subscription_key(row: dict[str, Any]) -> Key:
+    """Return the key of a row of the table subscriptions, as in the tables of messages."""
     return row["cluster"], row["topic"] or "", row["subscription"] or ""
 
 
-def _add(section: Section, chart: Chart | None) -> None:
+def _add_chart(
+    section: Section,
+    data: ReportData,
+    marks: Sequence[Mark],
+    text: tuple[str, str, str],
+    series: Iterable[Series],
+    caption: str,
+    *,
+    wide: bool = True,
+) -> None:
+    """Add a chart over time to a section, if a series has a value; ``text`` is its key, title and unit."""
+    chart = time_chart(*text, series, data.clock, marks, caption, wide=wide)
     if chart is not None:
         section.charts.append(chart)
-
-
-def _count(value: int) -> Cell:
-    return Cell(number(value), value)
-
-
-def _known(value: int | None) -> Cell:
-    return Cell("–", -1) if value is None else _count(value)

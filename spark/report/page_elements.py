@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Cell", "Chart", "Entry", "Finding", "FindingGroup", "Form", "Section", "TableText"]
+from pcli.spark.report.number_format import number
+
+__all__ = ["Cell", "Chart", "Entry", "Finding", "FindingGroup", "Form", "Section", "TableText", "count_cell"]
 
 
 class Cell(NamedTuple):
@@ -17,6 +19,11 @@ class Cell(NamedTuple):
     """The number by which rows are sorted; None for text."""
     href: str = ""
     """A link within the report; empty if none."""
+
+
+def count_cell(value: int | None) -> Cell:
+    """Return a cell with a count, or with a dash if the count is unknown."""
+    return Cell("–", -1) if value is None else Cell(number(value), value)
 
 
 @dataclass(frozen=True, slots=True)

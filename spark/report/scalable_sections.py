@@ -14,7 +14,7 @@ from typing import Any, Final
 from pcli.spark.report import message_series as series_of
 from pcli.spark.report.message_series import TOPIC
 from pcli.spark.report.number_format import duration, name_text, named, number
-from pcli.spark.report.page_elements import Cell, Chart, Section, TableText
+from pcli.spark.report.page_elements import Cell, Chart, Section, TableText, count_cell
 from pcli.spark.report.report_data import Key, ReportData
 from pcli.spark.report.vega_charts import COLORS, Bar, Series, bar_chart, time_chart
 
@@ -50,10 +50,10 @@ def scalable_topics(data: ReportData) -> Section | None:
     head = ("scalable topic", "messages", "active", "sealed", "pruned", "changes", "stream and checkpoint consumers")
     rows: list[Sequence[Cell | str]] = [
         (
-            named(*key), _count(messages.get(key, 0)),
-            *(_count(sum(row["state"] == state for row in segments[key])) for state in ("active", "sealed", "pruned")),
-            _count(len(layouts.get(key, ()))),
-            _count(len({(row["subscription"], row["consumer"]) for row in assignments.get(key, ())})),
+            named(*key), count_cell(messages.get(key, 0)),
+            *(count_cell(sum(row["state"] == one for row in segments[key])) for one in ("active", "sealed", "pruned")),
+            count_cell(len(layouts.get(key, ()))),
+            count_cell(len({(row["subscription"], row["consumer"]) for row in assignments.get(key, ())})),
         )
         for key in keys[: MOST_ROWS]
     ]  # fmt: skip
@@ -155,7 +155,7 @@ def _changes(data: ReportData, layouts: Sequence[_Row]) -> TableText:
     rows = [
         (
             _time(data, row["time_ns"]), f"{row['kind']}{' (before the capture)' * row['initial']}",
-            _ids(row["before"]), _ids(row["after"]), _count(row["epoch"]), _count(row["frame"]),
+            _ids(row["before"]), _ids(row["after"]), count_cell(row["epoch"]), count_cell(row["frame"]),
         )
         for row in layouts[-MOST_ROWS:]
     ]  # fmt: skip
@@ -167,9 +167,9 @@ def _changes(data: ReportData, layouts: Sequence[_Row]) -> TableText:
 def _assignment_table(data: ReportData, assignments: Sequence[_Row]) -> TableText:
     rows = [
         (
-            name_text(row["subscription"]), _count(row["segment"]), name_text(row["consumer"]), row["type"] or "–",
+            name_text(row["subscription"]), count_cell(row["segment"]), name_text(row["consumer"]), row["type"] or "–",
             _time(data, row["since_ns"]), _time(data, row["until_ns"]), row["end"] or "–",
-            name_text(row["taken_from"]), _duration(row["hand_over_ns"]), _count(row["refused"]),
+            name_text(row["taken_from"]), _duration(row["hand_over_ns"]), count_cell(row["refused"]),
         )
         for row in assignments[-MOST_ROWS:]
     ]  # fmt: skip
@@ -204,10 +204,6 @@ def _short(name: str | None) -> str:
     """Return a name that fits in the axis of a chart."""
     text = name_text(name)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _count(value: int | None) -> Cell:
-    return Cell("–", -1) if value is None else Cell(number(value), value)
 
 
 def _duration(value: int | None) -> Cell:

@@ -22,11 +22,7 @@ __all__ = ["packets_before", "places_of_evidence"]
 
 
 def places_of_evidence(
-    reading: ReadRecording,
-    findings: pa.Table,
-    known: Mapping[int, FramePlace],
-    *,
-    cut: bool,
+    reading: ReadRecording, findings: pa.Table, known: Mapping[int, FramePlace], *, cut: bool
 ) -> dict[int, FramePlace]:
     """Return the positions of the frames in the column ``frames`` of findings, by number.
 
@@ -61,13 +57,9 @@ def _splits_with(splits: Iterable[SplitParts], numbers: Longs) -> Iterator[Split
 
 def _packets(staging: Staging, numbers: Longs, split: SplitParts) -> list[tuple[int, int, int]]:
     """Return number, packet in the recording, and time of those frames that are in a split."""
-    return list(_rows(staging, numbers, split))
-
-
-def _rows(staging: Staging, numbers: Longs, split: SplitParts) -> Iterator[tuple[int, int, int]]:
-    for table in tables_of(staging, split, "packets"):
-        rows = table.filter(pa.array(np.isin(table["frame"].to_numpy(), numbers)))
-        yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    tables = tables_of(staging, split, "packets")
+    found = (table.filter(pa.array(np.isin(table["frame"].to_numpy(), numbers))) for table in tables)
+    return [row for table in found for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
 
 
 def packets_before(reading: ReadRecording) -> list[int]:
