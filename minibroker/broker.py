@@ -54,10 +54,7 @@ from pcli.minibroker.transactions.scalable_transactions import ScalableTransacti
 
 __all__ = ["Broker", "Timer"]
 
-_FEATURES: Final = (
-    "supports_get_partitioned_metadata_without_auto_creation",
-    "supports_repl_dedup_by_lid_and_eid",
-)
+_FEATURES: Final = ("supports_get_partitioned_metadata_without_auto_creation", "supports_repl_dedup_by_lid_and_eid")
 _WATCHING: Final = ("supports_topic_watchers", "supports_topic_watcher_reconcile")
 _SCALABLE: Final = "supports_scalable_topics"
 _SCALABLE_COORDINATORS: Final = "supports_tc_metadata_discovery"

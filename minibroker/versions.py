@@ -207,8 +207,7 @@ class Version:
         (True, False),
     )
     keeps_ack_sets = Behaviour(
-        "The acknowledged messages of batches survive the unload of a topic (a script on both brokers).",
-        (False, True),
+        "The acknowledged messages of batches survive the unload of a topic (a script on both brokers).", (False, True)
     )
     tracks_first_delayed = Behaviour(
         "The first message with a delivery time that a dispatcher reads is dispatched after the other messages of this "
@@ -229,8 +228,7 @@ class Version:
         ({"consumersAfterMarkDeletePosition": {}}, {"oldestBacklogMessageAgeSeconds": -1}),
     )
     names_broker_in_lookup = Behaviour(
-        "The response to a lookup over REST, and the load report, contain the `brokerId`.",
-        (False, True),
+        "The response to a lookup over REST, and the load report, contain the `brokerId`.", (False, True)
     )
     cluster_fields = Behaviour[dict[str, Any]](
         "A field in the data of the broker's own cluster.",
@@ -240,17 +238,13 @@ class Version:
         ),
     )
     clears_subscription_backlog = Behaviour(
-        "The path `{bundle}/clearSubscriptionBacklog/{subscription}` of a namespace exists.",
-        (False, True),
+        "The path `{bundle}/clearSubscriptionBacklog/{subscription}` of a namespace exists.", (False, True)
     )
     message_id_fields = Behaviour(
         "Order of the last fields of a message id over REST.",
         (("batchIndex", "batchSize"), ("batchSize", "batchIndex")),
     )
-    jetty = Behaviour(
-        "Version of Jetty in error pages.",
-        ("12.1.11", "12.1.13"),
-    )
+    jetty = Behaviour("Version of Jetty in error pages.", ("12.1.11", "12.1.13"))
     shows_url_in_error_page = Behaviour(
         "An error page of Jetty contains the whole URL of the request; otherwise its path and the name of the servlet.",
         (False, True),

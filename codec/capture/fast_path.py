@@ -55,11 +55,7 @@ class Reader:
         for start, end, wire, time_ns, current in records:
             number += 1
             if current is not interface:
-                interface, skip, pull = (
-                    current,
-                    current.skip,
-                    None if self.careful else current.pull,
-                )
+                interface, skip, pull = (current, current.skip, None if self.careful else current.pull)
             if number >= timer:
                 tcp.run_timers(number)
                 timer = table.timer

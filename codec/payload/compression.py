@@ -84,10 +84,7 @@ _CODECS: Final[dict[int, _Codec]] = {
         lambda data: bytes(cramjam.zstd.compress(data)),
         _into(lambda data, out: int(cramjam.zstd.decompress_into(data, out))),
     ),
-    pb.SNAPPY: _Codec(
-        lambda data: bytes(cramjam.snappy.compress_raw(data)),
-        _into(_unsnap),
-    ),
+    pb.SNAPPY: _Codec(lambda data: bytes(cramjam.snappy.compress_raw(data)), _into(_unsnap)),
 }
 
 _ERRORS: Final = (cramjam.DecompressionError, zlib.error)

@@ -26,10 +26,7 @@ def position(data: pb.MessageIdData) -> tuple[int, int]:
     ledger, entry = data.ledgerId, data.entryId
     if 0 < ledger < 1 << 63 and 0 < entry < 1 << 63:  # nearly always: the rest is slower
         return ledger, entry
-    return (
-        signed(ledger) if data.HasField("ledgerId") else -1,
-        signed(entry) if data.HasField("entryId") else -1,
-    )
+    return (signed(ledger) if data.HasField("ledgerId") else -1, signed(entry) if data.HasField("entryId") else -1)
 
 
 @dataclass(frozen=True, slots=True, order=True)

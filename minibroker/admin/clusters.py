@@ -7,13 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from pcli.minibroker.admin.body_types import (
-    CLUSTER,
-    CLUSTER_NAMES,
-    CLUSTER_URLS,
-    FAILURE_DOMAIN,
-    ISOLATION_POLICY,
-)
+from pcli.minibroker.admin.body_types import CLUSTER, CLUSTER_NAMES, CLUSTER_URLS, FAILURE_DOMAIN, ISOLATION_POLICY
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
 from pcli.minibroker.policies.policy_store import Cluster
 

@@ -14,11 +14,7 @@ from typing import Any, Final
 from pcli.minibroker.admin.body_types import MESSAGE_ID
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
-from pcli.minibroker.policies.java_types import (
-    LONG,
-    Enum,
-    bean,
-)
+from pcli.minibroker.policies.java_types import LONG, Enum, bean
 from pcli.minibroker.policies.policy_store import Namespace, TopicValues
 
 __all__ = ["ENDPOINTS", "OFFLOAD_POLICIES"]

@@ -82,9 +82,7 @@ def _partitioned_metadata(connection: Connection, command: pb.CommandPartitioned
     count = registry.find_or_create_partitions(name, create=create) if peer is None else 0
     connection.send_command(
         pb.CommandPartitionedTopicMetadataResponse(
-            request_id=command.request_id,
-            response=pb.CommandPartitionedTopicMetadataResponse.Success,
-            partitions=count,
+            request_id=command.request_id, response=pb.CommandPartitionedTopicMetadataResponse.Success, partitions=count
         )
     )
 

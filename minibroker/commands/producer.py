@@ -70,8 +70,4 @@ def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
         raise RemoteError(f"SEND of the unknown producer {command.producer_id}")
 
 
-HANDLERS: Final[dict[str, Handler]] = {
-    "PRODUCER": open_producer,
-    "SEND": send,
-    "CLOSE_PRODUCER": close_producer,
-}
+HANDLERS: Final[dict[str, Handler]] = {"PRODUCER": open_producer, "SEND": send, "CLOSE_PRODUCER": close_producer}

@@ -70,11 +70,7 @@ class SubscriptionCoordinator:
     """The consumers of one subscription."""
 
     def __init__(
-        self,
-        topic: AssignedTopic,
-        subscription: str,
-        scheduler: Scheduler,
-        drained: Callable[[Segment], bool],
+        self, topic: AssignedTopic, subscription: str, scheduler: Scheduler, drained: Callable[[Segment], bool]
     ) -> None:
         """``drained`` returns whether the subscription has read a sealed segment."""
         self.topic = topic

@@ -210,14 +210,7 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
     active = subscription.active if cursor is not None else None
     persistent = subscription.consumers if cursor is not None else []
     delayed = _delayed(subscription)
-    out = _sums(
-        consumers,
-        "msgRateOut",
-        "msgThroughputOut",
-        "msgRateRedeliver",
-        "messageAckRate",
-        "unackedMessages",
-    )
+    out = _sums(consumers, "msgRateOut", "msgThroughputOut", "msgRateRedeliver", "messageAckRate", "unackedMessages")
     return {
         **_UNUSED_SUBSCRIPTION,
         **subscription.topic.broker.version.subscription_stats,

@@ -103,13 +103,7 @@ class RateLimiter:
     __slots__ = ("messages", "size", "terms")
 
     def __init__(
-        self,
-        messages: int,
-        size: int,
-        period_ms: int = _SECOND,
-        *,
-        relative: bool = False,
-        by_period: bool = False,
+        self, messages: int, size: int, period_ms: int = _SECOND, *, relative: bool = False, by_period: bool = False
     ) -> None:
         """``by_period`` means that tokens are added once per period."""
         self.terms = max(0, messages), max(0, size), period_ms, relative

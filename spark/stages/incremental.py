@@ -33,15 +33,7 @@ from pcli.spark.columnar.observation.connection_ties import merge_ties
 from pcli.spark.engine import Engine
 from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
 from pcli.spark.request import Request
-from pcli.spark.stages.kept_states import (
-    NO_FILE,
-    IncrementalState,
-    KeptRecording,
-    KeptStates,
-    State,
-    moved,
-    paths_of,
-)
+from pcli.spark.stages.kept_states import NO_FILE, IncrementalState, KeptRecording, KeptStates, State, moved, paths_of
 from pcli.spark.stages.kept_values import keep_value, load
 from pcli.spark.stages.merge_lifecycles import SMALL
 from pcli.spark.stages.read_recording import ReadRecording, Start, read_recording, tables_of

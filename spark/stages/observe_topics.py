@@ -42,10 +42,7 @@ class _Facts:
 
 
 def observe_topic_parts(
-    reading: ReadRecording,
-    recording: Recording,
-    division: Division,
-    events: Iterable[pa.RecordBatch],
+    reading: ReadRecording, recording: Recording, division: Division, events: Iterable[pa.RecordBatch]
 ) -> list[dict[str, pa.RecordBatch]]:
     """Return the tables of each part of topics. ``events`` contains the events of the connections."""
     facts = reading.engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))

@@ -148,12 +148,7 @@ def collection_disabled() -> Iterator[None]:
 
 class _InOrder:
     def __init__(
-        self,
-        recording: Recording,
-        request: Request,
-        storage: PartStorage,
-        carried: Checkpoint | None,
-        before: int,
+        self, recording: Recording, request: Request, storage: PartStorage, carried: Checkpoint | None, before: int
     ) -> None:
         self._recording, self._request, self._wanted, self._keeper = recording, request, request.required, storage
         self._reader = WindowReader(request.reading, None if carried is None else carried.reader)

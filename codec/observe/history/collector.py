@@ -21,13 +21,7 @@ from pcli.codec.observe.history.consumer_history import ConsumerHistory
 from pcli.codec.observe.history.event_log import EventLog
 from pcli.codec.observe.history.message_history import MessageHistory
 from pcli.codec.observe.history.object_history import ObjectHistory
-from pcli.codec.observe.history.object_names import (
-    EXACT,
-    NameMatcher,
-    consumer_name,
-    producer_name,
-    subscription_name,
-)
+from pcli.codec.observe.history.object_names import EXACT, NameMatcher, consumer_name, producer_name, subscription_name
 from pcli.codec.observe.history.producer_history import ProducerHistory
 from pcli.codec.observe.history.scalable_topic_history import ControlledConsumerHistory, ScalableTopicHistory
 from pcli.codec.observe.history.subscription_history import SubscriptionHistory

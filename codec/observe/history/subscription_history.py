@@ -11,14 +11,7 @@ from typing import Any, Final
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.history.consumer_history import ConsumerHistory
 from pcli.codec.observe.history.event_log import Event, Log, PrefixedLog
-from pcli.codec.observe.history.object_history import (
-    LONG_NS,
-    Counter,
-    ObjectHistory,
-    State,
-    lasted,
-    period_event,
-)
+from pcli.codec.observe.history.object_history import LONG_NS, Counter, ObjectHistory, State, lasted, period_event
 from pcli.codec.observe.history.object_names import subscription_name
 from pcli.codec.observe.history.period_reader import Period, PeriodReader
 from pcli.codec.observe.observer_state import Consumer, Facts

@@ -45,11 +45,7 @@ _PLAIN: Final = {
 }
 """Metadata fields that are returned unchanged if present."""
 
-_TIMES: Final = {
-    "publish_time": "publish-time",
-    "event_time": "event-time",
-    "deliver_at_time": "deliver-at-time",
-}
+_TIMES: Final = {"publish_time": "publish-time", "event_time": "event-time", "deliver_at_time": "deliver-at-time"}
 
 _BASE64: Final = {
     "ordering_key": "Base64-ordering-key",

@@ -246,12 +246,7 @@ class AckGroupingTracker:
             self._wait(None, self._dones)
 
     def _at_once(
-        self,
-        id_: ClientMessageId,
-        bits: int | None,
-        kind: Any,
-        properties: Mapping[str, int],
-        done: AckDone | None,
+        self, id_: ClientMessageId, bits: int | None, kind: Any, properties: Mapping[str, int], done: AckDone | None
     ) -> None:
         connection = self.connection
         dones = [] if done is None else [done]

@@ -252,10 +252,7 @@ class Consumer(ConsumerConnection):
             done(_CLOSED)
 
     def acknowledge_cumulative(
-        self,
-        id_: ClientMessageId,
-        done: AckDone | None = None,
-        properties: Mapping[str, int] | None = None,
+        self, id_: ClientMessageId, done: AckDone | None = None, properties: Mapping[str, int] | None = None
     ) -> None:
         """Acknowledge all messages up to this id. The broker stores the properties with the subscription's cursor."""
         if self.individual:

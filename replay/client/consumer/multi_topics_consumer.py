@@ -267,10 +267,7 @@ class MultiTopicsConsumer:
             done(child)
 
     def acknowledge_cumulative(
-        self,
-        id_: ClientMessageId,
-        done: AckDone | None = None,
-        properties: Mapping[str, int] | None = None,
+        self, id_: ClientMessageId, done: AckDone | None = None, properties: Mapping[str, int] | None = None
     ) -> None:
         """Acknowledge all messages of the topic up to this id."""
         child = self._child(id_)

@@ -49,10 +49,7 @@ class StreamConsumer(ScalableConsumer):
     def __init__(self, engine: ClientContext, settings: ConsumerSettings, created: Created) -> None:
         super().__init__(engine, settings, created)
         request = pb.CommandScalableTopicSubscribe(
-            topic=self.topic,
-            subscription=settings.subscriptionName,
-            consumer_name=self.name,
-            consumer_type=self.kind,
+            topic=self.topic, subscription=settings.subscriptionName, consumer_name=self.name, consumer_type=self.kind
         )
         self._controller = ControllerSession(engine, request, self._assigned, self.fail)
         self._unacked: dict[ClientMessageId, None] = {}

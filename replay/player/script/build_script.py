@@ -43,11 +43,7 @@ _Event = CapturedFrame | Note | StreamEnd
 
 
 def build_script(
-    events: Iterable[_Event],
-    *,
-    only: int | None = None,
-    wanted: Wanted | None = None,
-    newer: bool = True,
+    events: Iterable[_Event], *, only: int | None = None, wanted: Wanted | None = None, newer: bool = True
 ) -> Script:
     """Return the script of a capture.
 

@@ -82,12 +82,7 @@ def by_key(rows: Longs, keys: npt.NDArray[np.uint16]) -> Iterator[tuple[int, Lon
 
 
 def read_alike(
-    data: Bytes,
-    rows: Longs,
-    starts: Longs,
-    size: int,
-    book: LayoutCache[T],
-    put: Callable[[T, Longs, Matrix], None],
+    data: Bytes, rows: Longs, starts: Longs, size: int, book: LayoutCache[T], put: Callable[[T, Longs, Matrix], None]
 ) -> Longs:
     """Decode messages of one size at ``starts``; call ``put`` with each layout, its rows and their bytes.
 

@@ -65,8 +65,7 @@ def _rows(forwarded: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
 
 def _notes_and_ends(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[tuple[int, Note | StreamEnd]]:
     marks = pc.or_(
-        pc.is_in(events.column("kind"), pa.array(["last", "weak"])),
-        pc.starts_with(events.column("kind"), "frame:"),
+        pc.is_in(events.column("kind"), pa.array(["last", "weak"])), pc.starts_with(events.column("kind"), "frame:")
     )
     reported = events.filter(pc.invert(marks))
     reported = reported.take(pa.array(np.argsort(reported.column("number").to_numpy(), kind="stable")))

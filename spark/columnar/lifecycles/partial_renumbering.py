@@ -55,12 +55,7 @@ class Renumbering:
 
     @classmethod
     def of(
-        cls,
-        streams: Longs,
-        numbers: Longs,
-        packets: int = 0,
-        offsets: Longs | None = None,
-        sync: Longs | None = None,
+        cls, streams: Longs, numbers: Longs, packets: int = 0, offsets: Longs | None = None, sync: Longs | None = None
     ) -> Renumbering:
         """Return the mapping for frames with these numbers in the recording, in order; -1 for dropped frames."""
         kept = np.flatnonzero(numbers >= 0)

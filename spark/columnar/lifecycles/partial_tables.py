@@ -104,12 +104,7 @@ CUMULATIVE: Final = pa.schema([
 ])  # fmt: skip
 """Cumulative ACKs; each has one id."""
 
-ROLES: Final = {
-    "control": 0,
-    "opener": 1,
-    "unusual": 2,
-    "acks": 3,
-}
+ROLES: Final = {"control": 0, "opener": 1, "unusual": 2, "acks": 3}
 """Reasons why a frame is in FORWARDED: a command that is not frequent; the first frequent frame with an id since the
 last command about that id; a SEND, SEND_RECEIPT or SEND_ERROR, or an ACK or ACK_RESPONSE with a request id, that the
 columns do not contain completely."""

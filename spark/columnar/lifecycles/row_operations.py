@@ -204,8 +204,7 @@ def ledgers_of(rows: pa.Table, owner: str, number: str) -> pa.Table:
     first = np.minimum.reduceat(rows.column(number).to_numpy().take(order), begins)
     produces = int(owner == "producer_id")
     return table_of(
-        LEDGERS,
-        {"stream": stream, "owner_id": owners, "produces": produces, "ledger": ledger, "number": first},
+        LEDGERS, {"stream": stream, "owner_id": owners, "produces": produces, "ledger": ledger, "number": first}
     )
 
 

@@ -185,11 +185,7 @@ def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int,
 
 
 def _packed(
-    sets: Sets,
-    shares: Mapping[int, list[Hashable]],
-    things: Iterable[Hashable],
-    frames: Mapping[int, int],
-    size: int,
+    sets: Sets, shares: Mapping[int, list[Hashable]], things: Iterable[Hashable], frames: Mapping[int, int], size: int
 ) -> tuple[dict[Hashable, int], list[float]]:
     """Return the part of each set, and the number of frames in each part.
 

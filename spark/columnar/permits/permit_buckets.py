@@ -125,13 +125,7 @@ def costs(frames: Frames) -> Longs:
     return size
 
 
-def permit_parts(
-    frames: Frames,
-    numbers: Longs,
-    *,
-    cut: int = 0,
-    seen: Counter[int] | None = None,
-) -> PermitParts:
+def permit_parts(frames: Frames, numbers: Longs, *, cut: int = 0, seen: Counter[int] | None = None) -> PermitParts:
     """Return the changes and events of a window; ``numbers`` contains the numbers of its frames.
 
     ``cut`` labels a window, or several consecutive windows. For several windows, pass ``seen``, the number of earlier

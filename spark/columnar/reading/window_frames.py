@@ -108,18 +108,7 @@ class WindowFrames:
         data = np.frombuffer(self.pool, np.uint8)
         trouble = {int(alone[index]): problems for index, problems in self._trouble.items()}
         places = Places(
-            data,
-            start,
-            kept,
-            turn,
-            packet,
-            first,
-            times,
-            stream,
-            client.astype(np.bool_),
-            offset,
-            sync,
-            trouble,
+            data, start, kept, turn, packet, first, times, stream, client.astype(np.bool_), offset, sync, trouble
         )
         return places, self._placed(np.delete(turn, alone) if self._notes else turn)
 

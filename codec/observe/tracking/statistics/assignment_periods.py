@@ -13,11 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.observe.tracking.records.scalable_records import (
-    ControlledConsumerRecord,
-    HandOver,
-    ScalableTopicRecord,
-)
+from pcli.codec.observe.tracking.records.scalable_records import ControlledConsumerRecord, HandOver, ScalableTopicRecord
 
 __all__ = ["AssignmentPeriod", "assignment_periods"]
 
