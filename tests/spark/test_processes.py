@@ -23,14 +23,6 @@ pytestmark = pytest.mark.usefixtures("importable_tests")
 
 
 @pytest.fixture
-def interruptible():
-    """Ctrl-C raises KeyboardInterrupt, also if pytest runs in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
 def engine():
     with closing(Processes(2)) as running:
         yield running

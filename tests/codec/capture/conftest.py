@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import shutil
 import struct
+import subprocess
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -204,3 +206,17 @@ def w() -> type[CaptureHelpers]:
 def kinds() -> Callable[[list[Note]], list[str]]:
     """Return the kinds of notes in order."""
     return lambda notes: [note.kind for note in notes]
+
+
+@pytest.fixture(scope="session")
+def tshark() -> Callable[..., list[str]]:
+    """A function that returns the lines that tshark prints for a capture."""
+    command = shutil.which("tshark")
+    if command is None:
+        pytest.skip("tshark is not installed")
+
+    def lines(path, *arguments: str) -> list[str]:
+        done = subprocess.run([command, "-n", "-r", str(path), *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    return lines

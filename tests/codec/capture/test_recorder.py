@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import io
-import shutil
-import subprocess
 
 import pytest
 
 from pcli.codec.capture import PcapngWriter, TcpRecorder
 from pcli.codec.errors import LocalError
-
-
-def tshark(path, *arguments):
-    command = shutil.which("tshark")
-    if command is None:
-        pytest.skip("tshark is not installed")
-    done = subprocess.run([command, "-n", "-r", str(path), *arguments], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
 
 
 def recorded(w, mtu=1500, client="10.0.0.1", server="10.0.0.2"):
@@ -44,7 +34,7 @@ def recorded(w, mtu=1500, client="10.0.0.1", server="10.0.0.2"):
 @pytest.mark.slow
 @pytest.mark.parametrize("mtu", [576, 1500, 9000, 65535])
 @pytest.mark.parametrize("ends", [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
-def test_tshark_reports_no_errors_in_recorded_connections(w, tmp_path, mtu, ends):
+def test_tshark_reports_no_errors_in_recorded_connections(w, tmp_path, mtu, ends, tshark):
     path = tmp_path / "made.pcapng"
     path.write_bytes(recorded(w, mtu, *ends))
     checks = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-d", "tcp.port==6650,data"]
@@ -88,7 +78,7 @@ def test_an_invalid_mtu_is_refused():
         TcpRecorder(PcapngWriter(io.BytesIO()), 100)
 
 
-def test_a_checksum_of_all_ones_is_written_as_zero(tmp_path):
+def test_a_checksum_of_all_ones_is_written_as_zero(tmp_path, tshark):
     """The 16-bit words of the SYN from this port add up to 0xFFFF; a checksum of 0xFFFF would be wrong (RFC 1624)."""
     path = tmp_path / "made.pcapng"
     with path.open("wb") as file:

@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 import io
-import shutil
-import subprocess
-
-import pytest
 
 from pcli.codec.capture import Packet, PcapngWriter, Secrets, read_packets
-
-
-def tshark(path, *arguments):
-    command = shutil.which("tshark")
-    if command is None:
-        pytest.skip("tshark is not installed")
-    done = subprocess.run([command, "-n", "-r", str(path), *arguments], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
 
 
 def test_written_packets_are_read_unchanged():
@@ -43,7 +31,7 @@ def test_the_file_is_complete_after_every_call(w):
         assert w.once(file.getvalue())[1] == []
 
 
-def test_tshark_reads_rewritten_packets_unchanged(w, small_captures, tmp_path):
+def test_tshark_reads_rewritten_packets_unchanged(w, small_captures, tmp_path, tshark):
     source = small_captures / "python/01-exclusive-unbatched.pcapng"
     target = tmp_path / "out.pcapng"
     target.write_bytes(w.file(w.packets(source.read_bytes())).getvalue())

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from struct import Struct
 
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 
-from pcli.codec.capture import CapturedFrame, Stream, read_capture
-from pcli.codec.errors import CaptureError
+from pcli.codec.capture import CapturedFrame
 from pcli.codec.observe import Facts
 from pcli.codec.observe.observer_state import open_frame
 from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of, key_of, text_of
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
-from pcli.codec.wire.frame import Frame
 from pcli.spark.columnar.fields.field_columns import read_fields
 from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_GOOD, CRC_NONE, Frames
@@ -27,21 +24,6 @@ COVERED_TYPES = {
     BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW", "ACK_RESPONSE", "PING", "PONG")
 }
 U64 = (1 << 64) - 1
-_lengths = Struct(">II").pack
-STREAM = Stream(0, ("10.0.0.1", 40000), ("10.0.0.2", 6650), midstream=False)
-
-
-def captured(data: bytes, number: int = 1) -> CapturedFrame:
-    return CapturedFrame(data, Frame.of(data).type, number, number, 10**18 + number, STREAM, True, 0, "start")
-
-
-def frames_of(path) -> list[CapturedFrame]:
-    try:
-        with path.open("rb") as file:
-            items = list(read_capture([(path.name, file)]))
-    except CaptureError:
-        return []
-    return [item for item in items if isinstance(item, CapturedFrame)]
 
 
 # -- columns as protobuf

@@ -22,9 +22,6 @@ from pcli.spark.columnar.fields.from_captured_frames import places_of
 from pcli.spark.columnar.frame_columns import Frames
 from pcli.spark.columnar.string_arrays import keys_of
 
-COVERED_TYPES = {
-    BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW", "ACK_RESPONSE", "PING", "PONG")
-}
 U64 = (1 << 64) - 1
 _lengths = Struct(">II").pack
 STREAM = Stream(0, ("10.0.0.1", 40000), ("10.0.0.2", 6650), midstream=False)
