@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import Exit, colored, ignoring_closed_stdout, say, text_width, write_bytes, write_line
 from pcli.cli.common.packet_numbers import PacketIndex
+from pcli.cli.common.sliced_work import in_slices
 from pcli.cli.diagnosis.broker_query import compare_with_broker, report_json, report_lines
 from pcli.cli.diagnosis.evidence_lines import FrameLines
 from pcli.cli.diagnosis.finding_output import (
@@ -51,7 +52,7 @@ _POLL_S: Final = 1.0
 """Seconds between two checks of open requests and consumers in a live capture."""
 
 _IDLE_SHARE: Final = 9
-"""Minimum time between two evaluations, as a multiple of the time that an evaluation takes. Frames wait meanwhile."""
+"""Minimum time between two evaluations, as a multiple of the time that an evaluation takes."""
 
 
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
@@ -202,8 +203,9 @@ def _listen(
     lock, stop = threading.Lock(), threading.Event()
 
     def poll() -> None:
+        found = in_slices(diagnosis.poll_steps(time.time_ns()), lock)
         with lock:
-            new = [one for one in diagnosis.poll(time.time_ns()) if lines.wanted(one)]
+            new = [one for one in found if lines.wanted(one)]
             text.first_ns = reading.first_ns
             for one in new if printed else ():
                 write_line(shown_text(one, text))

@@ -17,6 +17,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from pcli.cli.common.sliced_work import in_slices
 from pcli.cli.diagnosis.capture_diagnosis import repeat
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.diagnosis import Diagnosis
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.rules import Finding
     from pcli.codec.observe.telemetry.message_spans import MessageSpans
     from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+    from pcli.codec.steps import Steps
 
 __all__ = ["SETTLE_S", "LiveSpans"]
 
@@ -77,17 +79,19 @@ class LiveSpans:
 
     def poll(self, now_ns: int) -> None:
         """Export what is due at this time, in ns since 1970."""
-        with self.lock:
-            if self._left is not None:
-                return
-            findings = self.diagnosis.poll(now_ns)
-            self._add_findings(findings)
-            while self._settling and now_ns - next(iter(self._settling.values())) >= SETTLE_S * 1e9:
-                self._export(self._settling.popitem(last=False)[0])
-            for lifecycle in self.diagnosis.subscriptions.lifecycles.sent_before(now_ns - self._horizon_ns):
-                if lifecycle not in self._exported:
-                    self._export(lifecycle)
-            self._log(findings, now_ns)
+        in_slices(self._poll_steps(now_ns), self.lock)
+
+    def _poll_steps(self, now_ns: int) -> Steps[None]:
+        findings = yield from self.diagnosis.poll_steps(now_ns)
+        if self._left is not None:
+            return
+        self._add_findings(findings)
+        while self._settling and now_ns - next(iter(self._settling.values())) >= SETTLE_S * 1e9:
+            self._export(self._settling.popitem(last=False)[0])
+        for lifecycle in self.diagnosis.subscriptions.lifecycles.sent_before(now_ns - self._horizon_ns):
+            if lifecycle not in self._exported:
+                self._export(lifecycle)
+        self._log(findings, now_ns)
 
     def finish(self) -> Exit:
         """Export the remaining lifecycles and findings, print the result, and return the exit code."""

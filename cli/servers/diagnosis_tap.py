@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The diagnosis is a tap of a proxy or a broker. Frames arrive in the thread of the server, and the rules are evaluated
-   in a separate thread every second; a lock protects the diagnosis.
+   in a separate thread every second, in slices; a lock protects the diagnosis.
 2. The evaluation uses the system clock, so that silent connections are also checked.
 """
 
@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pcli.cli.common.output import SEVERITY_COLORS, colored, say
+from pcli.cli.common.sliced_work import in_slices
 from pcli.cli.diagnosis.finding_output import summary
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.live_frames import LiveFrames
@@ -58,10 +59,9 @@ class DiagnosisTap:
         """Evaluate the rules, print new findings and update the metrics. After an error, no old metrics are served."""
         now_ns = time.time_ns()
         try:
-            with self._lock:
-                new = self._diagnosis.poll(now_ns)
-                if self._metrics is not None:
-                    self._metrics.update(now_ns, new)
+            new = in_slices(self._diagnosis.poll_steps(now_ns), self._lock)
+            if self._metrics is not None:
+                in_slices(self._metrics.update(now_ns, new), self._lock)
         except Exception:
             if self._metrics is not None:
                 self._metrics.fail()

@@ -1,7 +1,8 @@
 """Statistics of a capture for `pcli top`. The capture is read in a thread, at its original pace or faster.
 
 Rules of this file
-1. A lock protects the diagnosis, so it either processes a frame or returns a snapshot.
+1. A lock protects the diagnosis, so it either processes a frame or returns a snapshot. The rules are evaluated and the
+   metrics are updated in slices, between which frames are processed; a second lock separates evaluations.
 2. All frames are read. The rules and statistics omit the traffic of the broker's internal client.
 3. A finding remains on the page after its cause has ended.
 4. The findings are compared with the broker in the first poll and then every COMPARE_S seconds: each topic takes
@@ -15,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.output import Exit
+from pcli.cli.common.sliced_work import in_slices
 from pcli.cli.top.rows import Snapshot
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.errors import LocalError, PcliError
@@ -73,7 +75,7 @@ class CaptureSource:
         self._metrics = metrics
         self._diagnosis = Diagnosis() if metrics is None else metrics.diagnosis
         self._see = self._diagnosis.see if metrics is None else metrics.see
-        self._lock = threading.Lock()
+        self._lock, self._evaluation = threading.Lock(), threading.Lock()
         self._stop = threading.Event()
         self._first = threading.Event()
         """An event that is set after the first frame, or at the end of the input."""
@@ -102,8 +104,8 @@ class CaptureSource:
         from pcli.codec.observe.tracking.statistics.scalable_sums import sum_figures
 
         self._wait_for_first()
+        now_ns = self._evaluate()
         with self._lock:
-            now_ns = self._evaluate()
             segments = figures(self._diagnosis.subscriptions, now_ns)
             records = self._diagnosis.subscriptions.lifecycles.topics
             topics = sum_figures(segments, lambda name: records[name].record)
@@ -123,8 +125,7 @@ class CaptureSource:
     def refresh(self) -> None:
         """Evaluate the rules and update the metrics. Only the first call raises a PcliError, as `poll`."""
         self._wait_for_first()
-        with self._lock:
-            self._evaluate()
+        self._evaluate()
 
     def _wait_for_first(self) -> None:
         """Wait for the first frame; raise the error of an input that cannot be read."""
@@ -136,12 +137,15 @@ class CaptureSource:
         self._asked = True
 
     def _evaluate(self) -> int:
-        """Collect new findings and update the metrics; return the current time. The caller holds the lock."""
-        now_ns = self._clock()
-        found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
-        self._found.update({one.identity: one for one in found})
-        if self._metrics is not None:
-            self._metrics.update(now_ns, found, up=not self._over and self._thread.is_alive())
+        """Collect new findings and update the metrics; return the current time."""
+        with self._evaluation:
+            now_ns, over = self._clock(), self._over
+            diagnosis = self._diagnosis
+            found = diagnosis.findings() if over else in_slices(diagnosis.poll_steps(now_ns), self._lock)
+            self._found.update({one.identity: one for one in found})
+            if self._metrics is not None:
+                up = not over and self._thread.is_alive()
+                in_slices(self._metrics.update(now_ns, found, up=up), self._lock)
         return now_ns
 
     def close(self) -> Exit:

@@ -31,6 +31,7 @@ from pcli.codec.observe.tracking.records.topic_records import KeyRecord, Subscri
 from pcli.codec.observe.tracking.scalable import ScalableTopicTracker
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.steps import Steps, run_steps
 
 __all__ = [
     "ALL_RULES",
@@ -139,7 +140,7 @@ class Diagnosis:
         """The highest severities of the findings that polls have returned, by identity."""
         self._seen: Counter[str] = Counter()
         self._messages = 0
-        self._end_ns = 0
+        self._end_ns, self._finished = 0, False
         self.see = self._tracker.see
         """Process a frame that the Observer has processed."""
         self._repeated: list[ConnectionRecord] = []
@@ -174,16 +175,16 @@ class Diagnosis:
         """Process the end of a TCP connection."""
         self._tracker.ended(end)
 
-    def forget_ended(self, before_ns: int, unattended_ns: int) -> None:
+    def forget_ended(self, before_ns: int, unattended_ns: int) -> Steps[None]:
         """Remove what has ended, as `Tracker.forget_ended`, and findings that a poll has returned if there are many."""
-        self._tracker.forget_ended(before_ns, unattended_ns)
+        yield from self._tracker.forget_ended(before_ns, unattended_ns)
         if len(self._found) > MAX_FINDINGS // 2:
             self._found = {name: one for name, one in self._found.items() if self._is_new(name, one.finding)}
 
     def finish(self, now_ns: int = 0) -> None:
         """Evaluate all remaining records. ``now_ns`` is the current time, for live traffic."""
         self._tracker.finish()
-        self._end_ns = now_ns
+        self._end_ns, self._finished = now_ns, True
         for group, record in self._tracker.records():
             self._done(group, record)
 
@@ -225,12 +226,20 @@ class Diagnosis:
 
         ``now_ns`` is the current time in ns since 1970.
         """
+        return run_steps(self.poll_steps(now_ns))
+
+    def poll_steps(self, now_ns: int) -> Steps[list[Finding]]:
+        """Return the findings of `poll` after a step for each record; none if the capture ends meanwhile."""
+        finished = self._finished
         moment = Moment(now_ns, over=False, capture=self.capture, thresholds=self._thresholds)
         new = {name: one.finding for name, one in self._found.items() if self._is_new(name, one.finding)}
         for group, record in self._tracker.records(now_ns):
+            yield
             if not _is_excluded(record):
                 for rule in self._rules[group]:
                     new |= {found.identity: found for found in rule.evaluate(record, moment)}
+        if self._finished != finished:
+            return []
         new = {name: found for name, found in new.items() if self._is_new(name, found)}
         self._reported.update({name: found.severity for name, found in new.items()})
         return sorted(new.values(), key=by_weight)

@@ -36,6 +36,7 @@ from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
+from pcli.codec.steps import Steps
 
 __all__ = ["Families", "MetricsCollector"]
 
@@ -111,22 +112,26 @@ class MetricsCollector:
         self._contexts.see(facts)
         self.diagnosis.see(facts)
 
-    def update(self, now_ns: int, findings: Iterable[Finding] = (), *, up: bool = True) -> None:
-        """Bring the metrics up to date. ``findings`` may repeat; ``up`` is whether the source is still read."""
+    def update(self, now_ns: int, findings: Iterable[Finding] = (), *, up: bool = True) -> Steps[None]:
+        """Bring the metrics up to date. ``findings`` may repeat; ``up`` is whether the source is still read.
+
+        Frames can be processed between the steps, but no two updates can be done at the same time.
+        """
         self._now_ns = max(self._now_ns, now_ns)
         for one in findings:
             self._count_finding(one)
         topics = self.diagnosis.subscriptions.lifecycles.topics
         shown = {name: one for name, one in topics.items() if name and not one.record.system}
-        self._count_all(shown.values())
-        self._forget()
+        yield from self._count_all(shown.values())
+        yield from self._forget()
         shown = {name: one for name, one in shown.items() if name in topics}
+        yield
         concerned = {key for key, time_ns in self._concerned.items() if self._now_ns - time_ns < _CONCERNED_NS}
         for series in (self._topics, self._subscriptions, self._consumers):
-            series.choose(self._now_ns, concerned)
+            yield from series.choose(self._now_ns, concerned)
         samples: dict[str, list[Sample]] = {name: [] for name in METRICS}
         gauges = Gauges(self._topics, self._subscriptions, self._consumers, self._row)
-        gauges.add_all(shown, self._now_ns, sums=not self._segments)
+        yield from gauges.add_all(shown, self._now_ns, sums=not self._segments)
         for name, sample in chain(self._topics.samples(), self._subscriptions.samples(), gauges.samples()):
             samples[name].append(sample)
         for name, labels, value in self._totals(shown, up=up):
@@ -137,22 +142,21 @@ class MetricsCollector:
         """Remove all metrics except the one that says that no traffic is read, because of an error."""
         self._families = [(METRICS["pcli_source_up"], [Sample((), 0)])]
 
-    def _forget(self) -> None:
+    def _forget(self) -> Steps[None]:
         """Remove what has ended, after it was counted. If there are many topics, all that ended are removed at once."""
         if self._now_ns - self._forgotten_ns < _FORGET_NS:
             return
         self._forgotten_ns = self._now_ns
         topics = self.diagnosis.subscriptions.lifecycles.topics
         few = len(topics) <= _MAX_TOPICS
-        self.diagnosis.forget_ended(
+        yield from self.diagnosis.forget_ended(
             self._now_ns - (_KEPT_NS if few else 0), self._now_ns - (_UNATTENDED_NS if few else 0)
         )
         # A topic or subscription that appears again has a new record, which counts from 0.
-        self._counted = {
-            key: counts
-            for key, counts in self._counted.items()
-            if key[0] in topics and (len(key) == 1 or key[1] in topics[key[0]].record.subscriptions)
-        }
+        for key in list(self._counted):
+            yield
+            if not (key[0] in topics and (len(key) == 1 or key[1] in topics[key[0]].record.subscriptions)):
+                del self._counted[key]
 
     def _totals(self, shown: Mapping[str, TopicState], *, up: bool) -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Yield the metrics of the whole source: name, label values, value."""
@@ -189,11 +193,12 @@ class MetricsCollector:
         """Return the name under which a topic is shown."""
         return topic if self._segments else scalable_topic(topic) or topic
 
-    def _count_all(self, topics: Iterable[TopicState]) -> None:
+    def _count_all(self, topics: Iterable[TopicState]) -> Steps[None]:
         """Add what all topics have counted since the last update."""
         counted, self._counted = self._counted, {}
         existing: tuple[set[Key], set[Key], set[Key]] = (set(), set(), set())
         for state in topics:
+            yield
             topic = state.record
             row = self._row(topic.name)
             existing[0].add((row,))
@@ -220,6 +225,7 @@ class MetricsCollector:
                     self._consumers.own.add(shown, self._now_ns)
                     self._increase(self._consumers, at, shown, (), (consumer.record.received,), counted)
         for series, keys in zip((self._topics, self._subscriptions, self._consumers), existing):
+            yield
             series.own.keep(keys)
 
     def _increase(

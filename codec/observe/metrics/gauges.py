@@ -23,6 +23,7 @@ from pcli.codec.observe.tracking.statistics.scalable_sums import sum_figures
 from pcli.codec.observe.tracking.subscriptions.backlog import entries_after_cursor
 from pcli.codec.observe.tracking.subscriptions.inference import topics_at
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
+from pcli.codec.steps import Steps
 
 __all__ = ["Gauges"]
 
@@ -52,7 +53,7 @@ class Gauges:
         self._own: dict[str, dict[Key, float]] = defaultdict(dict)
         self._shared: dict[str, tuple[ObjectSeries, float]] = {}
 
-    def add_all(self, topics: Mapping[str, TopicState], now_ns: int, *, sums: bool) -> None:
+    def add_all(self, topics: Mapping[str, TopicState], now_ns: int, *, sums: bool) -> Steps[None]:
         """Add the gauges of all topics; ``sums`` adds up the segments of scalable topics."""
         rows = {key[0] for series in (self._topics, self._subscriptions, self._consumers) for key in series.own}
         chosen = {name: one for name, one in topics.items() if self._row(name) in rows}
@@ -65,6 +66,7 @@ class Gauges:
         for name, stats in figures.items():
             self._add_topic(name, stats, producers[name])
         for name, state in topics.items():
+            yield
             if name not in chosen:
                 self._add_topic(self._row(name), _light_figures(state), _producers(state.record))
 

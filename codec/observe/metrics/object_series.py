@@ -10,6 +10,7 @@ from zlib import crc32
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.metrics.own_series import Key, OwnSeries
 from pcli.codec.observe.metrics.series_values import Sample, Values
+from pcli.codec.steps import Steps
 from pcli.codec.wire.topic_name import TopicName
 
 __all__ = ["OTHER", "ObjectSeries", "labels_of"]
@@ -40,9 +41,9 @@ class ObjectSeries:
             return self._shared
         return self._values.setdefault(key, Values())
 
-    def choose(self, now_ns: int, preferred: Collection[Key]) -> None:
+    def choose(self, now_ns: int, preferred: Collection[Key]) -> Steps[None]:
         """Choose the objects with own series again."""
-        for key in self.own.choose(now_ns, preferred):
+        for key in (yield from self.own.choose(now_ns, preferred)):
             self._values.pop(key, None)
 
     def samples(self) -> Iterator[tuple[str, Sample]]:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from pcli.codec.steps import Steps
+
 __all__ = ["HALF_LIFE_NS", "HOLD_NS", "Key", "OwnSeries"]
 
 HALF_LIFE_NS: Final = 300_000_000_000
@@ -92,18 +94,22 @@ class OwnSeries:
         """Remove the objects that do not exist any more. Their series end HOLD_NS after their last increment."""
         self._activities = {key: one for key, one in self._activities.items() if key in existing}
 
-    def choose(self, now_ns: int, preferred: Collection[Key] = ()) -> list[Key]:
+    def choose(self, now_ns: int, preferred: Collection[Key] = ()) -> Steps[list[Key]]:
         """Choose the objects again; return those whose series end now. ``preferred`` are objects with findings."""
         members = self._members
-        ended = [key for key, one in members.items() if self._ends(key, one, now_ns)]
-        for key in ended:
-            del members[key]
 
         def rank(key: Key) -> tuple[bool, float]:
             activity = self._activities.get(key)
             return key in preferred, 0.0 if activity is None else activity.at(now_ns)
 
-        waiting = nlargest(self.limit, (key for key in self._activities if key not in members), key=rank)
+        ranks = {}
+        for key in list(self._activities):
+            yield
+            ranks[key] = rank(key)
+        ended = [key for key, one in members.items() if self._ends(key, one, now_ns)]
+        for key in ended:
+            del members[key]
+        waiting = nlargest(self.limit, (key for key in ranks if key not in members), key=ranks.__getitem__)
         free = self.limit - len(members)
         for key in waiting[:free]:
             members[key] = _Member(now_ns)

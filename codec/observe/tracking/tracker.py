@@ -25,6 +25,7 @@ from pcli.codec.observe.tracking.records.scalable_records import SegmentRecord
 from pcli.codec.observe.tracking.scalable.scalable_topic_tracker import ScalableTopicTracker
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OnLatency
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
+from pcli.codec.steps import Steps
 from pcli.codec.wire.commands import COMMANDS
 
 __all__ = ["EventSink", "Tracker", "process_events"]
@@ -130,13 +131,13 @@ class Tracker:
         self.subscriptions.end(stream, end, time_ns, frame)
         self.scalable_topics.end(stream, end, time_ns, frame)
 
-    def forget_ended(self, before_ns: int, unattended_ns: int) -> None:
+    def forget_ended(self, before_ns: int, unattended_ns: int) -> Steps[None]:
         """Remove the producers, consumers, subscriptions and topics that ended before a time, for live traffic.
 
         Subscriptions without consumers are removed if their last consumer left before ``unattended_ns``.
         """
-        self.producers.forget_ended(before_ns)
-        self.subscriptions.forget_ended(before_ns, unattended_ns)
+        yield from self.producers.forget_ended(before_ns)
+        yield from self.subscriptions.forget_ended(before_ns, unattended_ns)
 
     def finish(self) -> None:
         """Process the end of the capture."""
@@ -151,7 +152,8 @@ class Tracker:
     def records(self, now_ns: int | None = None) -> Iterator[tuple[str, Any]]:
         """Yield every record with the name of its group.
 
-        At a time before the end of the capture, records that frames alone do not complete are copies.
+        At a time before the end of the capture, records that frames alone do not complete are copies. Frames can be
+        processed between two records.
         """
         yield "capture", self.capture
         yield from self.connections.records(now_ns)

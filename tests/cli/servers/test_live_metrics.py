@@ -261,7 +261,7 @@ def test_after_an_error_no_old_metrics_are_served(monkeypatch):
     tap = DiagnosisTap(metrics, prints=False)
     tap.evaluate()
     assert len(metrics.read()) == len(METRICS)
-    monkeypatch.setattr(metrics.diagnosis, "poll", Mock(side_effect=ZeroDivisionError))
+    monkeypatch.setattr(metrics.diagnosis, "poll_steps", Mock(side_effect=ZeroDivisionError))
     with pytest.raises(ZeroDivisionError):
         tap.evaluate()
     assert [(metric.name, samples) for metric, samples in metrics.read()] == [("pcli_source_up", [Sample((), 0)])]

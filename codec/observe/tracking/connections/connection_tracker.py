@@ -355,7 +355,7 @@ class ConnectionTracker:
 
         At a time, the exchanges of open connections are copies in which open requests have no response.
         """
-        for connection in self._table:
+        for connection in list(self._table):
             record, exchanges = connection.record, connection.exchanges
             if now_ns is not None and not record.end:
                 exchanges = {number: copy(one) for number, one in exchanges.items()}
@@ -363,9 +363,9 @@ class ConnectionTracker:
             if record.kind == "pulsar" or record.first_bytes:
                 yield "connection", record
             if not record.system:
-                for exchange in exchanges.values():
+                for exchange in list(exchanges.values()):
                     yield "exchange", exchange
-        for host in self._hosts.records.values():
+        for host in list(self._hosts.records.values()):
             yield "host", host
 
 

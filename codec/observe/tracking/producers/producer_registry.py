@@ -27,6 +27,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord, S
 from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+from pcli.codec.steps import Steps
 from pcli.codec.wire.topic_name import split_partition
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ class ProducerRegistry:
 
     def records(self, now_ns: int | None) -> Iterator[ProducerRecord]:
         """Yield the records, or copies that include the open SENDs at a time."""
-        for producer in self._kept.values():
+        for producer in list(self._kept.values()):
             yield producer.record if now_ns is None else producer.record_now()
 
     def _evict(self) -> None:
@@ -248,10 +249,11 @@ class ProducerRegistry:
             self._count("producers")
             self._drop(self._kept[key])
 
-    def forget_ended(self, before_ns: int) -> None:
+    def forget_ended(self, before_ns: int) -> Steps[None]:
         """Remove the producers whose session ended before a time."""
-        for producer in list(self._kept.values()):
-            if producer.session.end and producer.session.ended_ns < before_ns:
+        for key, producer in list(self._kept.items()):
+            yield
+            if producer.session.end and producer.session.ended_ns < before_ns and self._kept.get(key) is producer:
                 self._drop(producer)
 
     def _drop(self, producer: ProducerSession) -> None:

@@ -25,6 +25,7 @@ from pcli.codec.observe.tracking.producers.segment_resends import SegmentResends
 from pcli.codec.observe.tracking.producers.sends import Sends
 from pcli.codec.observe.tracking.transactions import Transactions
 from pcli.codec.scalable.segment_name import is_name_on_segment
+from pcli.codec.steps import Steps
 from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class ProducerTracker:
         self._resends.end(stream)
         self._transactions.end(stream, time_ns)
 
-    def forget_ended(self, before_ns: int) -> None:
+    def forget_ended(self, before_ns: int) -> Steps[None]:
         """Remove the producers that ended before a time."""
-        self._registry.forget_ended(before_ns)
+        yield from self._registry.forget_ended(before_ns)
 
     def finish(self, now_ns: int) -> None:
         """Complete all records; ``now_ns`` is the time of the last frame."""

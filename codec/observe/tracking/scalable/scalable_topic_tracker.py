@@ -136,7 +136,7 @@ class ScalableTopicTracker:
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Yield every scalable topic with the name of its group."""
-        for record in self.topics.values():
+        for record in list(self.topics.values()):
             yield "scalable_topic", record
 
     def _topic(self, name: str) -> ScalableTopicRecord:

@@ -41,6 +41,7 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, T
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed, remaining_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Removed
+from pcli.codec.steps import Steps
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import position
@@ -222,9 +223,10 @@ class ConsumerSessions:
             if attached and end in LOST:
                 connections_lost(consumer.subscription.topic)
 
-    def forget_ended(self, before_ns: int) -> None:
+    def forget_ended(self, before_ns: int) -> Steps[None]:
         """Remove the consumers that ended before a time while their connection is open."""
-        for consumers in self._connections.values():
+        for consumers in list(self._connections.values()):
+            yield
             for number, consumer in list(consumers.items()):
                 session = consumer.record.session
                 if consumer.ended and (session is None or 0 <= session.ended_ns < before_ns):

@@ -15,16 +15,18 @@ from typing import Any
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
+from pcli.codec.steps import Steps
 
 __all__ = ["forget_ended_topics"]
 
 
-def forget_ended_topics(lifecycles: OpenLifecycles, before_ns: int, unattended_ns: int) -> None:
+def forget_ended_topics(lifecycles: OpenLifecycles, before_ns: int, unattended_ns: int) -> Steps[None]:
     """Remove the consumers, subscriptions and topics that ended before a time.
 
     Subscriptions without consumers are removed if their last consumer left before ``unattended_ns``.
     """
     for topic in list(lifecycles.topics.values()):
+        yield
         _forget_subscriptions(lifecycles, topic, before_ns, unattended_ns)
         _forget_acknowledged_positions(topic)
         record = topic.record

@@ -40,6 +40,7 @@ from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.observe.tracking.subscriptions.transaction_end import TransactionEnd
+from pcli.codec.steps import Steps
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
 
@@ -134,10 +135,10 @@ class SubscriptionTracker:
         """End the consumers of a connection; ``end`` is a key of ENDS, and ``frame`` is the last frame."""
         self._sessions.end(stream, end, time_ns, frame)
 
-    def forget_ended(self, before_ns: int, unattended_ns: int) -> None:
+    def forget_ended(self, before_ns: int, unattended_ns: int) -> Steps[None]:
         """Remove what ended before a time, and subscriptions whose last consumer left before ``unattended_ns``."""
-        self._sessions.forget_ended(before_ns)
-        forget_ended_topics(self.lifecycles, before_ns, unattended_ns)
+        yield from self._sessions.forget_ended(before_ns)
+        yield from forget_ended_topics(self.lifecycles, before_ns, unattended_ns)
 
     def finish(self, now_ns: int) -> None:
         """Complete all records; ``now_ns`` is the time of the last frame."""
@@ -160,8 +161,9 @@ class SubscriptionTracker:
 
         At a time, they are copies that contain what the broker has probably done by then.
         """
-        topics = self.lifecycles.topics if now_ns is None else self.topics_at(now_ns)
-        for topic in topics.values():
+        for name, original in list(self.lifecycles.topics.items()):
+            # One topic at a time, because copies of a million topics need gigabytes.
+            topic = original if now_ns is None else topics_at({name: original}, now_ns)[name]
             if topic.record.name:
                 yield "topic", topic.record
             for record in topic.record.subscriptions.values():

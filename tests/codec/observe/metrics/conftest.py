@@ -12,6 +12,7 @@ from pcli.codec.capture import CapturedFrame, ReadOptions, StreamEnd, read_captu
 from pcli.codec.observe import Observer
 from pcli.codec.observe.metrics.collector import MetricsCollector
 from pcli.codec.observe.metrics.series_values import Histogram
+from pcli.codec.steps import run_steps
 from pcli.replay.sources.capture_sources import open_inputs
 
 Series = dict[tuple[str, ...], float]
@@ -34,10 +35,10 @@ class Collected:
             else:
                 diagnosis.note(item)
         diagnosis.finish()
-        self.collector.update(diagnosis.capture.last_ns, diagnosis.findings())
+        run_steps(self.collector.update(diagnosis.capture.last_ns, diagnosis.findings()))
 
     def update(self, now_ns: int = 0) -> None:
-        self.collector.update(now_ns, self.collector.diagnosis.poll(now_ns))
+        run_steps(self.collector.update(now_ns, self.collector.diagnosis.poll(now_ns)))
 
     def series(self, name: str) -> Series:
         """Return the values of a metric by its labels, without the namespace."""

@@ -18,6 +18,7 @@ from pcli.codec.observe.tracking.message_timeline import steps_of
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.statistics.broker_statistics import figures
 from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.steps import run_steps
 from tests.codec.observe.metrics.conftest import Collected, events
 
 CAPTURES = (
@@ -140,7 +141,7 @@ def test_the_findings_are_those_of_diagnose(of_capture, name):
     truth = Counter((one.rule, one.severity) for one in found.collector.diagnosis.findings())
     assert truth
     assert +Counter(found.series("pcli_findings_total")) == truth
-    found.collector.update(0, found.collector.diagnosis.findings())  # reported again
+    run_steps(found.collector.update(0, found.collector.diagnosis.findings()))  # reported again
     assert +Counter(found.series("pcli_findings_total")) == truth
 
 

@@ -11,6 +11,7 @@ from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.metrics.collector import MetricsCollector
 from pcli.codec.observe.metrics.object_series import OTHER
 from pcli.codec.proto import pb
+from pcli.codec.steps import Steps
 from pcli.codec.wire.build import push_entry
 
 SECOND = 1_000_000_000
@@ -79,9 +80,8 @@ class Traffic:
 
     def scrape(self, seconds: int) -> int:
         """Let time pass, and add up the increases of the counters of topics. Return the number of all series."""
-        self.conversation.now += seconds * SECOND
-        now = self.conversation.now
-        self.collector.update(now, self.collector.diagnosis.poll(now))
+        for _ in self.steps(seconds):
+            pass
         families = {metric.name: samples for metric, samples in self.collector.read()}
         found = {sample.labels[1]: float(sample.value) for sample in families[NAME]}  # type: ignore[arg-type]
         for topic, value in found.items():
@@ -89,6 +89,13 @@ class Traffic:
             assert value >= self.seen.get(topic, 0)
         self.seen = found
         return sum(map(len, families.values()))
+
+    def steps(self, seconds: int) -> Steps[None]:
+        """Let time pass and update the metrics. Frames can pass between the steps."""
+        self.conversation.now += seconds * SECOND
+        now = self.conversation.now
+        found = yield from self.collector.diagnosis.poll_steps(now)
+        yield from self.collector.update(now, found)
 
     def sizes(self) -> dict[str, int]:
         """Return the numbers of tracked objects."""
@@ -131,6 +138,27 @@ def test_an_hour_of_clients_that_come_and_go(traffic):
     assert all(sizes == after[1][0] for sizes, _ in after[1:])
     assert max(series for _, series in after) <= after[0][1] + 3 * 19
     assert seen.increases.total() == seen.published.total() == 90 * 8
+
+
+@pytest.mark.parametrize("every", [1, 7, 50])
+def test_frames_between_the_steps_of_an_update_count_once(traffic, every):
+    """Topics appear and end, clients come and go, and TCP connections end while the metrics are updated."""
+    seen = traffic(2)
+    seen.connect(0)
+    numbers = iter(range(1, 121))
+    for number in numbers:
+        seen.job(number, f"t{number % 20}", "work", on=0, durable=number % 2 == 0)
+        if number == 20:
+            break
+    for at, _ in enumerate(seen.steps(400)):
+        number = next(numbers, 0) if at % every == 0 else 0
+        if number:
+            seen.connect(number)
+            seen.job(number, f"t{number % 30}", "work", on=number, durable=number % 2 == 0)
+            seen.end(number)
+    seen.scrape(1)
+    seen.scrape(7_200)
+    assert seen.increases.total() == seen.published.total()
 
 
 def test_many_topics_have_few_series(traffic):

@@ -10,6 +10,7 @@ from hypothesis import given
 from pcli.codec.observe.metrics.object_series import OTHER, ObjectSeries
 from pcli.codec.observe.metrics.own_series import HALF_LIFE_NS, HOLD_NS
 from pcli.codec.observe.metrics.series_values import Histogram
+from pcli.codec.steps import run_steps
 
 SECOND = 1_000_000_000
 NAME = "pulsar_in_messages_total"
@@ -37,7 +38,7 @@ class Scraped:
         self.now += round(seconds * SECOND)
         if exist:
             self.series.own.keep({(one,) for one in exist.split()})
-        self.series.choose(self.now, {(preferred,)})
+        run_steps(self.series.choose(self.now, {(preferred,)}))
         found = {sample.labels[1]: float(sample.value) for _, sample in self.series.samples()}
         for topic, value in found.items():
             before = self.seen.get(topic, 0.0)
