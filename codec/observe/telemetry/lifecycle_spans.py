@@ -101,9 +101,12 @@ def traces_of(lifecycle: Lifecycle, contexts: Contexts, cluster: str, addresses:
 
 
 def _groups(lifecycle: Lifecycle, contexts: Contexts, cluster: str) -> list[_Group]:
+    merged: dict[tuple[int, int], TraceContext] = {}
+    for _, one in contexts:
+        merged[one[:2]] = one.merge(merged.get(one[:2], one))
     indexes: dict[TraceContext | None, list[int]] = {}
-    for index, created_in in contexts:
-        indexes.setdefault(created_in, []).append(index)
+    for index, one in contexts:
+        indexes.setdefault(merged[one[:2]], []).append(index)
     with_context = {index for index, _ in contexts}
     if lifecycle.batch and contexts:
         rest = [one for one in range(lifecycle.messages) if one not in with_context]

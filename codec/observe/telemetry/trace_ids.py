@@ -36,6 +36,12 @@ class TraceContext(NamedTuple):
     state: str = ""
     """The value of ``tracestate``."""
 
+    def merge(self, other: TraceContext) -> TraceContext:
+        """Return the context in two headers with the same ids, of which one may lack the decision or the state."""
+        decisions = {self.sampled, other.sampled}
+        sampled = True if True in decisions else None if None in decisions else False
+        return self._replace(sampled=sampled, state=other.state or self.state)
+
 
 class Headers(NamedTuple):
     """The trace headers in the properties of a message."""

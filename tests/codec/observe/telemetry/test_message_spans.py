@@ -200,6 +200,15 @@ def test_a_batch_of_one_trace_is_one_span(play, client, export_scene):
     assert "messaging.message.id" not in send.attributes
 
 
+def test_messages_of_one_creation_span_share_their_span_although_their_headers_differ(play, client, export_scene):
+    """Two spans would have the same id. The application exports the trace if one of the headers has the flag."""
+    b3 = [pb.KeyValue(key="b3", value=f"{APP:032x}-{APP_SPAN:016x}")]
+    batch(play, client, traceparent(flags=0), traceparent(), b3)
+    spans = export_scene(play)
+    assert names(spans) == ["send client", "receive client"]
+    assert [one.attributes["messaging.batch.message_count"] for one in spans] == [3, 3]
+
+
 def test_each_message_of_a_batch_ends_with_its_own_ack(make_scene, export_scene):
     play = make_scene(acknowledgmentAtBatchIndexLevelEnabled=True)
     client = play.actor()
