@@ -107,7 +107,7 @@ class CaptureExport:
         finally:  # also after an unreadable capture
             code = sender.close()
         report_headers(messages)
-        say(f"{counted(messages.exported, 'message')} of {messages.messages} exported")
+        say(f"{counted(messages.exported, 'message')} of {messages.messages:,} exported")
         return code or reading.finish()
 
     def _findings(self, reading: CaptureReading) -> list[Finding]:

@@ -95,8 +95,10 @@ class Backend:
         """Scheme, host and port."""
         self._exporters = {Span: spans, LogRecord: logs}
         self._failures = failures
-        name = service or os.environ.get("OTEL_SERVICE_NAME") or "pulsar"
-        self._resource = Resource.create({"service.name": name}, SCHEMA_URL)
+        # With OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
+        self._resource = Resource.create({"service.name": service} if service else {}, SCHEMA_URL)
+        if str(self._resource.attributes["service.name"]).startswith("unknown_service"):
+            self._resource = self._resource.merge(Resource({"service.name": "pulsar"}))
         self._scope = InstrumentationScope("pcli", __version__, SCHEMA_URL)
 
     def export(self, items: Sequence[Span] | Sequence[LogRecord]) -> Outcome:
@@ -158,6 +160,8 @@ def _endpoint(options: OtlpOptions) -> tuple[str, str, str]:
         raise LocalError(f"--otlp {shown}: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
         raise LocalError(f"--otlp {shown}: write http://HOST:PORT or https://HOST:PORT")
+    if parts.query or parts.fragment:
+        raise LocalError(f"--otlp {shown.partition('?')[0]}: write the URL without a query")  # it can contain a token
     named = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
     protocol = options.otlp_protocol
     if protocol == "auto":

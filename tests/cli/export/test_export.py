@@ -78,6 +78,22 @@ def test_the_cluster_the_service_and_the_headers(export, receiver, attributes):
     assert receiver.headers[0]["X-Tenant".lower()] == "a=b"
 
 
+@pytest.mark.parametrize(
+    ("variables", "service"),
+    [
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=orders,service.version=2"}, "orders"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=orders", "OTEL_SERVICE_NAME": "billing"}, "billing"),
+    ],
+)
+def test_the_service_in_variables(export, receiver, monkeypatch, variables, service):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    export(SHARED, receiver.url)
+    assert receiver.resources[0]["service.name"] == service
+    export(SHARED, receiver.url, "--service", "own")
+    assert receiver.resources[-1]["service.name"] == "own"
+
+
 def test_the_end_of_a_consumer_ends_the_spans_of_its_messages(export, receiver):
     export("python/01-exclusive-unbatched.pcapng", receiver.url)
     assert [event.name for one in receiver.spans for event in one.events].count("taken_back") == 3
@@ -139,7 +155,7 @@ def test_a_redirect_loses_the_spans_and_shows_the_address(export, receiver, stat
 
 def test_a_backend_that_closes_the_connection(export, receiver):
     receiver.always = "close"
-    ran = export(SHARED, receiver.url, "--otlp-timeout", "0.2")
+    ran = export(SHARED, receiver.url, "--otlp-timeout", "1")
     assert (ran.code, receiver.spans) == (2, [])
     assert ran.err.splitlines()[0].endswith(": the backend closed the connection; the request is repeated")
 
@@ -234,6 +250,7 @@ def test_a_certificate_that_is_trusted(export, https_receiver, tmp_path):
     [
         (["--otlp", "localhost:4318"], "--otlp localhost:4318: write http://HOST:PORT or https://HOST:PORT"),
         (["--otlp", "http://:4318"], "--otlp http://:4318: write http://HOST:PORT or https://HOST:PORT"),
+        (["--otlp", "http://a/?key=b"], "--otlp http://a/: write the URL without a query"),
         (["--otlp", "http://a:70000"], "--otlp http://a:70000: Port out of range 0-65535"),
         (["--otlp", "http://a", "--otlp-header", "key"], "--otlp-header: write NAME=VALUE"),
         (["--otlp", "http://a", "--otlp-trust", "no.pem"], "--otlp-trust no.pem: no such file or directory"),
