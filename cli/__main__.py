@@ -2,6 +2,4 @@
 
 from pcli.cli.app import main
 
-__all__: list[str] = []
-
 main()

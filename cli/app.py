@@ -9,8 +9,6 @@ from __future__ import annotations
 import atexit
 import gc
 
-__all__ = ["main"]
-
 _INTERRUPTED = 130
 """The value of `pcli.cli.common.output.Exit.INTERRUPTED`, repeated here to avoid the import."""
 

@@ -18,8 +18,6 @@ from pcli.cli import __version__
 from pcli.cli.commands import application
 from pcli.cli.common.help_pages import help_records
 
-__all__ = ["EXIT_CODES", "Entry", "command_line", "manual_pages", "markdown", "panels"]
-
 Rows = list[tuple[str, str]]
 
 EXIT_CODES: Final[Rows] = [

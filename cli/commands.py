@@ -25,8 +25,6 @@ from pcli.cli.common.output import Exit, fail, stop_quietly
 from pcli.cli.common.usage_errors import plain_usage_text
 from pcli.codec.errors import PcliError
 
-__all__ = ["application", "run"]
-
 
 class _Edge(TyperGroup):
     """The group of all commands. It reports errors as one line and an exit code."""

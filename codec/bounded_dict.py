@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, TypeVar
 
-__all__ = ["BoundedDict"]
-
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 

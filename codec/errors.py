@@ -6,8 +6,6 @@ them.
 
 from __future__ import annotations
 
-__all__ = ["CaptureError", "LocalError", "PcliError", "RemoteError"]
-
 
 class PcliError(Exception):
     """Root of all errors that leave pcli's library.

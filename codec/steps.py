@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TypeVar
 
-__all__ = ["Steps", "run_steps"]
-
 _T = TypeVar("_T")
 
 Steps = Generator[None, None, _T]

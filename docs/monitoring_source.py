@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 from pcli.codec.observe.metrics.metric_table import METRICS, Metric
 from pcli.codec.observe.metrics.object_series import OTHER
 
-__all__ = ["alert_rows", "alert_rules", "dashboard", "metric_rows"]
-
 
 def metric_rows() -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of metrics."""

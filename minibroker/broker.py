@@ -52,8 +52,6 @@ from pcli.minibroker.transactions.metadata_store_service import (
 )
 from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 
-__all__ = ["Broker", "Timer"]
-
 _FEATURES: Final = ("supports_get_partitioned_metadata_without_auto_creation", "supports_repl_dedup_by_lid_and_eid")
 _WATCHING: Final = ("supports_topic_watchers", "supports_topic_watcher_reconcile")
 _SCALABLE: Final = "supports_scalable_topics"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
     from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 
-__all__ = ["BrokerDocuments"]
-
 _BROKER: Final = "/broker"
 
 

@@ -9,15 +9,6 @@ from pcli.codec.wire.commands import COMMANDS
 from pcli.minibroker.commands import HANDLERS
 from pcli.minibroker.dispatch import KINDS
 
-__all__ = [
-    "EndpointRow",
-    "closing_commands",
-    "dispatcher_rows",
-    "endpoint_rows",
-    "missing_families",
-    "stored_only_policies",
-]
-
 _KEPT: Final = " (stored only)"
 """Suffix of an endpoint's text if the value is stored but has no effect."""
 

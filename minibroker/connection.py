@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     )
     from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 
-__all__ = ["Connection", "Handler", "PulsarService"]
-
 Handler = Callable[..., None]
 """The type of the functions that handle a command: function(connection, body, frame)."""
 

@@ -19,8 +19,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.minibroker.errors import Refused
 
-__all__ = ["NOBODY", "error", "invalid_frame", "refusal", "refused_response"]
-
 NOBODY: Final = 0xFFFFFFFFFFFFFFFF
 """The request id in an error for a command without a request id: -1 as an unsigned number."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from pcli.codec.proto import pb
 
-__all__ = ["SERVICE_EXCEPTION", "Refused", "decoding", "service_exception"]
-
 SERVICE_EXCEPTION: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
 """The class of the real broker whose inner classes are its exceptions."""
 

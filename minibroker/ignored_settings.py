@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["IGNORED", "REASONS"]
-
 REASONS: Final = {
     "Geo-replication and cluster migration do not exist.": """
 brokerReplicationInactiveThresholdSeconds=86400 clusterMigrationAutoResourceCreation=false

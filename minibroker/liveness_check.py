@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.minibroker.scheduler import Scheduler
 
-__all__ = ["LivenessCheck"]
-
 
 class LivenessCheck:
     """The liveness check of one connection. Requests that arrive while a check is pending share its result."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.broker_service import BrokerService
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["Monitors"]
-
 _SECOND: Final = 1000
 _MINUTE: Final = 60 * _SECOND
 

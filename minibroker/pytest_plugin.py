@@ -18,15 +18,6 @@ import pytest
 if TYPE_CHECKING:
     from pcli.minibroker.embedded.mini_broker import MiniBroker
 
-__all__ = [
-    "pulsar_broker",
-    "pulsar_broker_session",
-    "pytest_addoption",
-    "pytest_configure",
-    "pytest_runtest_makereport",
-    "pytest_runtest_setup",
-]
-
 _SECTION = "conversation with the Pulsar broker"
 _OWN: pytest.StashKey[MiniBroker] = pytest.StashKey()
 """Stash key of a test: the test's broker."""

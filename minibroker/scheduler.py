@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
 
-__all__ = ["HashedWheelTimer", "Interval", "Runnable", "Scheduler"]
-
 
 class Runnable(Protocol):
     """An object with work to finish at the end of a turn, mainly a dispatcher."""

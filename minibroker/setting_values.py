@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["READ", "first_word"]
-
 
 def first_word(text: str) -> str:
     """Return the name in an invalid setting. The rest is not repeated, because it may be a key."""

@@ -23,8 +23,6 @@ from pcli.minibroker.ignored_settings import IGNORED
 from pcli.minibroker.setting_values import READ, first_word
 from pcli.minibroker.versions import DEFAULT, VERSIONS, Version
 
-__all__ = ["IGNORED", "Row", "Settings"]
-
 
 @dataclass(slots=True)
 class Settings:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["date_text", "instant_text"]
-
 
 def instant_text(ms: int) -> str:
     """Return a time for REST responses: ``2026-11-21T15:02:00.063Z``, or ``2026-11-21T15:02:00Z`` at a whole second."""

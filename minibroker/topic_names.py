@@ -14,22 +14,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import DOMAINS, TopicName
 from pcli.minibroker.errors import Refused
 
-__all__ = [
-    "CHANGE_EVENTS",
-    "INVALID_NAME",
-    "SNAPSHOT",
-    "check_namespace",
-    "check_subscription_name",
-    "document_path",
-    "invalid_segment_name",
-    "is_internal",
-    "is_system",
-    "namespace_of",
-    "pending_ack_topic",
-    "topic_name",
-    "topic_of_path",
-]
-
 INVALID_NAME: Final = "Invalid topic name: "
 """The start of most errors for invalid names."""
 _SCALABLE: Final = ("topic", "segment")

@@ -18,18 +18,6 @@ from typing import Any, Final, Generic, TypeVar, overload
 
 from pcli.codec.errors import LocalError
 
-__all__ = [
-    "BEHAVIOURS",
-    "DEFAULT",
-    "NAMES",
-    "VERSIONS",
-    "WITH_REPLICATOR",
-    "Behaviour",
-    "Version",
-    "nearest_version",
-    "version_of",
-]
-
 NAMES: Final = ("4.2.4", "5.0.1")
 """The versions, in the order of the columns."""
 

@@ -6,8 +6,6 @@ import asyncio
 import time
 from typing import Final
 
-__all__ = ["new_event_loop", "now_ms", "now_ns"]
-
 _START: Final = time.time_ns() - time.monotonic_ns()
 
 

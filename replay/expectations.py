@@ -19,8 +19,6 @@ from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
 
-__all__ = ["Id", "check_entry", "entry", "ids", "place", "plain", "same", "to_protobuf"]
-
 _UNSIGNED: Final = (1 << 64) - 1
 
 

@@ -25,8 +25,6 @@ from scapy.packet import Packet, bind_layers
 from pcli.codec.wire import Frame, name_of
 from pcli.codec.wire.constants import DEFAULT_PORT, MAX_FRAME_SIZE
 
-__all__ = ["Pulsar", "frames_in"]
-
 _u32 = Struct(">I").unpack_from
 
 

@@ -23,8 +23,6 @@ from pcli.replay.sources.lazy_file import reason_of
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["Security", "ServiceUrl"]
-
 _PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 80, "https": 443}
 _URL: Final = re.compile(r"(?:(?P<scheme>[a-z+]+)://)?(?P<hosts>[^/\s]+)/?", re.ASCII)
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%\w]+)\]|(?P<name>[^:\[\]@]+))(?::(?P<port>\d{1,5}))?", re.ASCII)

@@ -45,8 +45,6 @@ from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import Store, open_store
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["analyze"]
-
 _VACUUM_RUNS: Final = 10
 """Number of incremental runs after which the files of earlier runs are removed."""
 

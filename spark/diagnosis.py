@@ -36,8 +36,6 @@ from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.data_files import Staging
 from pcli.spark.tables.table_store import open_store
 
-__all__ = ["DiagnosedCaptures", "diagnosed"]
-
 _NO_PLACES: Final = np.zeros(0, np.int64)
 
 

@@ -20,21 +20,6 @@ from typing import IO, Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-__all__ = [
-    "Block",
-    "Cut",
-    "Engine",
-    "InProcess",
-    "Join",
-    "OnProgress",
-    "Progress",
-    "Shared",
-    "Sizes",
-    "packed",
-    "partitions_of",
-    "unpacked",
-]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _V = TypeVar("_V")

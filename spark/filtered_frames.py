@@ -34,8 +34,6 @@ from pcli.spark.columnar.reading.capture_reader import WindowReader
 from pcli.spark.columnar.reading.packet_records import Records, pcap_windows
 from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 
-__all__ = ["FilteredReader", "has_long_connections"]
-
 _WINDOW: int = 4 << 20
 """Number of bytes that are read and processed together."""
 

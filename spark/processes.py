@@ -38,8 +38,6 @@ from pcli.spark import worker_server
 from pcli.spark.engine import Cut, Engine, InProcess, Join, OnProgress, Progress, Sizes, packed, unpacked
 from pcli.spark.worker_server import ignored_interrupts, start_server
 
-__all__ = ["Processes"]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

@@ -9,8 +9,6 @@ from pcli.codec.capture.reading import ReadOptions
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.tables.catalog import Table, chosen_tables
 
-__all__ = ["HORIZON_S", "SPLIT_BYTES", "Request", "RequiredData"]
-
 SPLIT_BYTES: Final = 128 << 20
 """Size in bytes of a split. One task reads one split. Below 64 MB the cost of merging splits becomes noticeable."""
 

@@ -15,8 +15,6 @@ from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["Summary", "summary_of", "troubles_of"]
-
 _TROUBLES: Final = ("unreadable", "partly")
 """Statuses of files that were not read to their ends."""
 

@@ -21,8 +21,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["SMALL_BYTES", "has_tables", "ignored_interrupts", "local_size", "start_server"]
-
 SMALL_BYTES: int = 32 << 20
 """Size of captures below which one process is faster."""
 

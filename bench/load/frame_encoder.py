@@ -36,8 +36,6 @@ from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.hot import push_ack, push_flow, push_message, push_send, push_varint
 from pcli.minibroker.topics.frame_writers import SendReceiptWriter
 
-__all__ = ["FrameEncoder"]
-
 POOL = 64
 """Number of different payloads."""
 _MANY = 1 << 16

@@ -20,8 +20,6 @@ import pyarrow.parquet as pq
 
 from load.truth_files import WORDS
 
-__all__ = ["Fact", "GroundTruth"]
-
 Longs = Any
 
 RESYNC_NS = 40_000_000

@@ -17,8 +17,6 @@ from load.settings import Load
 from load.traffic import DIRECTION, DISPATCH, KIND, MSG, TICK, Traffic
 from load.truth_files import TruthFiles
 
-__all__ = ["write_load"]
-
 BLOCK = 16_000_000
 """Approximate bytes of capture that are generated at once."""
 

@@ -15,8 +15,6 @@ import numpy as np
 from load.settings import Load
 from pcli.codec.wire.hashes import SLOTS, sticky_hash
 
-__all__ = ["Consumer", "Participants", "Producer", "participants_of"]
-
 GROUP = 8
 
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from load.segments import SYN, Packets
 
-__all__ = ["RECORD", "Files", "records"]
-
 _HEAD = np.dtype([
     ("seconds", "<u4"), ("fraction", "<u4"), ("kept", "<u4"), ("wire", "<u4"),
     ("to", "V6"), ("from", "V6"), ("ethertype", ">u2"),

@@ -21,8 +21,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Cost", "cost_of"]
-
 _PR_SET_CHILD_SUBREAPER = 36
 _INTERVAL_S = 0.05
 """Seconds between two samples."""

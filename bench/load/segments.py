@@ -21,8 +21,6 @@ import numpy as np
 from load.frame_encoder import START_NS
 from load.settings import MSS, Load
 
-__all__ = ["ACKED", "Packets", "Segments"]
-
 PSH_ACK, ACKED, SYN, FIN = 0x18, 0x10, 0x02, 0x01
 
 

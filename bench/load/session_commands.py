@@ -14,8 +14,6 @@ from load.traffic import Traffic
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 
-__all__ = ["READY", "close", "open_all"]
-
 READY = 14
 """The first tick of the traffic."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["WORKLOADS", "Load", "bytes_of"]
-
 MSS = 1448
 """Bytes of data in a segment on Ethernet, with TCP timestamps."""
 

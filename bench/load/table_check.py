@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 
 from load.ground_truth import Fact, GroundTruth
 
-__all__ = ["CheckResult", "check_exchanges", "check_messages"]
-
 Longs = Any
 
 TOLERANCE_NS = 200_000_000

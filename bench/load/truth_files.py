@@ -25,8 +25,6 @@ from load.segments import Packets
 from load.settings import Load
 from load.traffic import ENTRY, EXTRA, KIND, LEDGER, MSG, PARTICIPANT
 
-__all__ = ["KINDS", "TruthFiles"]
-
 KINDS = {
     traffic.SEND: "send", traffic.RECEIPT: "receipt", traffic.DISPATCH: "dispatch", traffic.ACK: "ack",
     traffic.ACKS: "ack", traffic.CUMULATIVE: "cumulative", traffic.NACK: "nack", traffic.ANSWER: "answer",

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.cli.browse.frame_views import BrowseOptions
     from pcli.cli.browse.sources import Source
 
-__all__ = ["browse", "served_arguments"]
-
 
 def browse(
     captures: CaptureFiles,

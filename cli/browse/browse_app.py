@@ -31,8 +31,6 @@ from pcli.codec.observe.fields.field_table import lookup_field
 from pcli.codec.observe.text_format import printable
 from pcli.replay.proxy import ByteFault, Proxy
 
-__all__ = ["BrowseApp", "column_names", "columns_error", "contains"]
-
 _FOLLOWED: Final = ("c", "m", "p")
 
 

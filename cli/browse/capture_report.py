@@ -24,8 +24,6 @@ from pcli.codec.observe.tracking.statistics.segment_statistics import segment_fi
 if TYPE_CHECKING:
     from pcli.codec.observe.incidents import Incident
 
-__all__ = ["CaptureReport", "Events"]
-
 Events = Iterable[CapturedFrame | Note | StreamEnd]
 
 

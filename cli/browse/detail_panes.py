@@ -22,8 +22,6 @@ from pcli.codec.observe.output.field_nodes import FieldNode, frame_nodes
 from pcli.codec.observe.output.frame_tree import shown_bytes
 from pcli.codec.observe.text_format import printable
 
-__all__ = ["BytesPane", "TreePane"]
-
 _HIGHLIGHT: Final = Style(reverse=True)
 _MAX_OPEN: Final = 200_000
 """Maximum number of lines in the tree."""

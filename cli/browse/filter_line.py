@@ -20,8 +20,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe import compile_filter
 from pcli.codec.observe.text_format import printable
 
-__all__ = ["FilterHints", "FilterLine", "filter_error"]
-
 _SHOWN: Final = 6
 """Maximum number of completions that are shown."""
 

@@ -21,11 +21,6 @@ import numpy.typing as npt
 
 from pcli.codec.capture import Stream
 
-__all__ = [
-    "CLIENT", "COLUMNS", "CUMULATIVE", "EXTRA", "LARGE_TYPE", "NO_ID", "SEVERAL_IDS", "SYNCS", "SYNC_SHIFT", "SYSTEM",
-    "FrameIndex", "Peer", "Row", "Tables",
-]  # fmt: skip
-
 COLUMNS: Final[dict[str, str]] = {
     "packet": "u8",
     "time": "i8",

@@ -27,8 +27,6 @@ from pcli.codec.wire import name_of
 if TYPE_CHECKING:
     from pcli.cli.browse.marks import Marks
 
-__all__ = ["COLUMNS", "DEFAULT_COLUMNS", "FrameList", "line_of"]
-
 COLUMNS: Final[dict[str, tuple[str, int, str]]] = {
     "number": ("No.", 7, "number of the frame"),
     "packet": ("Packet", 7, "number of the packet (Wireshark's frame.number)"),

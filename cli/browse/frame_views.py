@@ -48,8 +48,6 @@ from pcli.codec.observe.text_format import printable, short_topic
 if TYPE_CHECKING:
     from pcli.replay.proxy import Proxy
 
-__all__ = ["MIN_HEIGHT", "MIN_WIDTH", "BrowseOptions", "FrameViews", "bar", "size_error"]
-
 MIN_WIDTH: Final = 40
 MIN_HEIGHT: Final = 10
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture import Note
     from pcli.replay.sources.capture_sources import Input
 
-__all__ = ["IndexBuild"]
-
 _PATIENCE: Final = 1.0
 """Seconds to wait for the end of the capture, or for an error, before the application opens."""
 _FLUSH_NS: Final = 200_000_000

@@ -25,8 +25,6 @@ import google_crc32c
 from pcli.cli.browse.frame_index import COLUMNS, FrameIndex, Peer, Tables
 from pcli.codec.capture import Stream
 
-__all__ = ["MAX_BYTES", "cache_folder", "index_key", "open_index", "remove_old", "save_tables"]
-
 _VERSION: Final = 1
 """Version of the format. It increases with every change of the columns or tables."""
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture import CapturedFrame
     from pcli.codec.observe import Facts
 
-__all__ = ["IndexWriter", "pull_extra"]
-
 _BLOCK: Final = 4096
 """Rows per write."""
 

@@ -18,8 +18,6 @@ from pcli.codec.capture.pcapng import MAGIC
 from pcli.codec.errors import LocalError, PcliError
 from pcli.replay.sources.capture_sources import open_inputs
 
-__all__ = ["Inputs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Inputs:

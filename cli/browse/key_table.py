@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["KEYS", "Key"]
-
 
 class Key(NamedTuple):
     """A key with its action."""

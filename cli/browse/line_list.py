@@ -21,8 +21,6 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-__all__ = ["LineList"]
-
 _FOCUSED = Style(reverse=True, bold=True)
 _UNFOCUSED = Style(reverse=True)
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pcli.replay.proxy import Proxy
     from pcli.replay.service_url import Security
 
-__all__ = ["FollowedFile", "follow_broker", "follow_capture", "follow_interface", "temporary_capture"]
-
 _POLL: Final = 0.1
 """Seconds between two looks at the end of a file."""
 _START: Final = 5.0

@@ -13,8 +13,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.proxy import Proxy
 
-__all__ = ["browse_server", "check_terminal", "end_with_web_server"]
-
 
 def check_terminal(*, web: bool = False) -> None:
     """Raise LocalError if Textual is not installed, or if there is no terminal of a sufficient size.

@@ -15,8 +15,6 @@ from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.errors import PcliError
 from pcli.replay.sources.lazy_file import reason_of
 
-__all__ = ["MarkedCapture", "output_error"]
-
 _Files = Iterable[tuple[str, BinaryIO]]
 
 

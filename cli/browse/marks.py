@@ -17,8 +17,6 @@ import numpy as np
 
 from pcli.cli.browse.frame_index import FrameIndex
 
-__all__ = ["MARK", "Marks"]
-
 MARK: Final = "marked"
 _NUMBERED: Final = re.compile(r"frame (\d{1,18}): (.*)", re.DOTALL)
 

@@ -19,8 +19,6 @@ from pcli.codec.capture import CapturedFrame
 from pcli.codec.capture.files import packing_of
 from pcli.codec.capture.packets import Record, Window
 
-__all__ = ["WINDOWS", "PacketPositions", "Part"]
-
 WINDOWS: Final = 64
 _ANCHOR: Final = 24
 """Number of bytes that are searched for in a packet before the rest is compared."""

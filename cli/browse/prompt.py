@@ -12,8 +12,6 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-__all__ = ["Prompt"]
-
 
 class Prompt(ModalScreen[str | None]):
     """A prompt. Its result is the text, or None if it was left with Escape."""

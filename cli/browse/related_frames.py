@@ -22,8 +22,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire import MessageId
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["acks_of", "cause_of_redelivery", "counterpart", "message_frames", "message_of", "peer_frames"]
-
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
 _ACK: Final = BY_NAME["ACK"].number
 _REDELIVER: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number

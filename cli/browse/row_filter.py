@@ -20,8 +20,6 @@ from pcli.cli.browse.stored_frames import StoredFrames
 from pcli.codec.observe import Facts, Filter
 from pcli.codec.observe.filters.syntax_tree import And, Compare, FieldName, Literal, Node
 
-__all__ = ["Rows", "matching_rows", "visible_rows"]
-
 Rows = npt.NDArray[np.uint32]
 """Numbers of frames, in ascending order."""
 

@@ -19,8 +19,6 @@ from pcli.cli.browse.stored_frames import StoredFrames
 from pcli.cli.browse.thread_job import ThreadJob
 from pcli.codec.observe import Facts, Filter
 
-__all__ = ["FilteredRows", "FixedRows", "FrameSearch", "GrowingRows", "Job", "VisibleRows"]
-
 _BLOCK: Final = 1 << 20
 
 

@@ -30,8 +30,6 @@ from pcli.codec.scalable.segment_name import scalable_topic
 if TYPE_CHECKING:
     from pcli.codec.observe.incidents import Incident
 
-__all__ = ["AT_FRAME", "PANES", "PaneLine", "SidePane", "pane_lines"]
-
 _FRAME: Final = re.compile(r" +frame (\d+)\b")
 _MAX_POINTS: Final = 10_000
 """Maximum number of changes of permits that are listed."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.payload_contents import Contents
 
-__all__ = ["Source", "open_files"]
-
 
 @dataclass(slots=True)
 class Source:

@@ -30,8 +30,6 @@ from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["StoredFrames"]
-
 _KEPT: Final = 4096
 """Number of frames that are kept."""
 _LARGE: Final = 64 * 1024

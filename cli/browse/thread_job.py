@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["ThreadJob"]
-
 
 class ThreadJob:
     """The base of such work. A subclass calls `_start` at the end of ``__init__``, and defines `_run`."""

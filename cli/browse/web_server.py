@@ -30,8 +30,6 @@ from pcli.cli.common.output import write_line
 from pcli.codec.errors import LocalError
 from pcli.replay.sources.lazy_file import reason_of
 
-__all__ = ["WebServer", "serve"]
-
 _HOST: Final = "127.0.0.1"
 _GRACE_S: Final = 5
 """Seconds after which the process of a closed page is killed."""

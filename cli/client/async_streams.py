@@ -19,8 +19,6 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["Output", "Source"]
-
 _BLOCK: Final = 1 << 18
 """Maximum number of bytes in one read. A pipe rarely contains more than 64 KB."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.asyncio_client import Client
     from pcli.replay.service_url import Security
 
-__all__ = ["Meter", "run_client"]
-
 
 def run_client(url: str, security: Security, main: Callable[[Client, StopRequest], Awaitable[None]]) -> None:
     """Run a program with a connected client. Raises KeyboardInterrupt if a signal stopped the program.

@@ -9,9 +9,6 @@ from pcli.cli.common.connection_options import Url
 from pcli.cli.common.option_groups import Credentials
 from pcli.cli.common.options import TextOrJson, argument, option
 
-__all__ = ["ConsumeOptions", "consume"]
-
-
 _Type = Literal["Exclusive", "Shared", "Failover", "Key_Shared"]
 
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["keys_in", "ranges_of"]
-
 _RANGE: Final = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
 
 _MOST: Final = 64

@@ -20,8 +20,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
-__all__ = ["JsonArrayWriter", "json_writer", "writer"]
-
 _TOKEN: Final = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\([ntr0\\])|([^%\\]+|[%\\])", re.DOTALL)
 
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}

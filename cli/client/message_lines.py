@@ -20,8 +20,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
-__all__ = ["json_line_parser", "keyed_line_parser"]
-
 
 def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> Callable[[bytes], OutgoingMessage]:
     """Return a parser of ``key DELIMITER payload``. Raises LocalError if the delimiter is empty."""

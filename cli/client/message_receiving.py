@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.message_ids import ClientMessageId
     from pcli.replay.service_url import Security
 
-__all__ = ["ConsumeRun"]
-
 _BLOCK: Final = 1000
 """Maximum number of messages in a block."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.settings import ProducerSettings
     from pcli.replay.service_url import Security
 
-__all__ = ["ProduceRun"]
-
 
 @dataclass(slots=True)
 class ProduceRun:

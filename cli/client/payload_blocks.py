@@ -8,8 +8,6 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
 
-__all__ = ["first", "listed", "numbered", "paced"]
-
 _BLOCK: Final = 1000
 """Maximum number of messages in a block."""
 

@@ -9,9 +9,6 @@ from pcli.cli.common.connection_options import Url
 from pcli.cli.common.option_groups import Credentials
 from pcli.cli.common.options import argument, option
 
-__all__ = ["ProduceOptions", "produce"]
-
-
 _Compression = Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"]
 
 

@@ -12,8 +12,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.client.message_ids import ClientMessageId
 
-__all__ = ["starting_position"]
-
 _AGO: Final = re.compile(r"-(\d{1,9})(s|m|h|d)", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _ID: Final = re.compile(r"\d+:\d+(:-?\d+){0,2}", re.ASCII)

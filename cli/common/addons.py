@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
     from pcli.codec.observe import Facts
 
-__all__ = ["Addon", "AddonConnection", "AddonFault", "AddonFrame", "AddonTap", "LiveAddonFrame", "watched_by"]
-
 _HOOKS: Final = ("frame", "connection", "done")
 _CHECK_S: Final = 0.5
 """Minimum number of seconds between two checks of the file."""

@@ -11,8 +11,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.service_url import Security
 
-__all__ = ["NOT_FOUND", "AdminApi", "topic_path"]
-
 _TIMEOUT: Final = 10.0
 """Seconds until a request times out."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.replay.sources.capture_sources import Input
     from pcli.spark.diagnosis import DiagnosedCaptures
 
-__all__ = ["CaptureReading", "contents_for", "opened_contents"]
-
 
 @dataclass(slots=True)
 class CaptureReading:

@@ -18,17 +18,6 @@ import typer
 if TYPE_CHECKING:
     from pcli.codec.observe import Facts
 
-__all__ = [
-    "complete_field",
-    "complete_filter",
-    "complete_object",
-    "complete_rule",
-    "complete_setting",
-    "complete_severity_or_rule",
-    "complete_topic",
-    "filter_completions",
-]
-
 _FRAMES_READ: Final = 20_000
 """Number of frames that are searched for topics. It is limited because a completion must not take seconds."""
 

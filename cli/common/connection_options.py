@@ -6,8 +6,6 @@ from typing import Annotated
 
 from pcli.cli.common.options import option
 
-__all__ = ["Admin", "Basic", "TlsCert", "TlsKey", "TlsTrust", "Token", "Url"]
-
 _PANEL = "Connection"
 
 Url = Annotated[

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from typer.core import TyperCommand
 
-__all__ = ["PlainCommand", "help_records"]
-
 _TYPE: Final = re.compile(r" <[^|>]*>$")
 _RANGE: Final = re.compile(r"(; |(?<=\[))[^;\[\]]*\bx[<>]=?[^;\[\]]*")
 

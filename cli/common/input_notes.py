@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture import CaptureTotals, Note
     from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["InputNotes", "no_frames_text", "numbers_text", "placed_note", "repeated_lines"]
-
 _MAX_NAMED: Final = 5
 """Maximum number of damaged files that are reported individually, and of ports and streams that are listed."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.metrics.metric_table import Metric
     from pcli.codec.observe.metrics.series_values import Sample
 
-__all__ = ["MetricsEndpoint"]
-
 _LOCAL: Final = "127.0.0.1"
 
 _PATIENCE: Final = 10.0

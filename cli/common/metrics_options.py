@@ -11,8 +11,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.codec.observe.metrics.collector import MetricsCollector
 
-__all__ = ["DEFAULT_TOP", "Cluster", "Prometheus", "TopObjects", "metrics_collector"]
-
 Prometheus = Annotated[
     str,
     option(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
     from pcli.replay.service_url import Security
 
-__all__ = ["CaptureFiles", "Credentials", "ReadAs", "flattened"]
-
 
 @dataclass(frozen=True, slots=True)
 class CaptureFiles:

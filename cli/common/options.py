@@ -9,31 +9,6 @@ import typer
 from pcli.cli.common.completion import complete_filter
 from pcli.cli.common.times import TimeFormat
 
-__all__ = [
-    "At",
-    "CaptureFilter",
-    "Captures",
-    "ConnectionFilter",
-    "Filter",
-    "Interface",
-    "Jobs",
-    "LogKind",
-    "NoColor",
-    "OnlyStream",
-    "Output",
-    "PacketNumbers",
-    "PrivateKey",
-    "Segments",
-    "ShowSecrets",
-    "System",
-    "TextOrJson",
-    "TimeOption",
-    "argument",
-    "filter_option",
-    "option",
-]
-
-
 TextOrJson = Literal["text", "json", "ndjson"]
 """Values of ``-T`` in commands that print text or JSON."""
 

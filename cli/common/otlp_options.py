@@ -14,8 +14,6 @@ from pcli.cli.common.options import option
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
 
-__all__ = ["OtlpOptions"]
-
 _PANEL: Final[dict[str, Any]] = {"rich_help_panel": "Export to OpenTelemetry"}
 
 

@@ -20,25 +20,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
-__all__ = [
-    "SEVERITY_COLORS",
-    "Exit",
-    "colored",
-    "complete_file",
-    "counted",
-    "discard_stdout",
-    "fail",
-    "ignoring_closed_stdout",
-    "json_text",
-    "print_json",
-    "print_json_lines",
-    "say",
-    "stop_quietly",
-    "text_width",
-    "write_bytes",
-    "write_line",
-]
-
 
 class Exit(IntEnum):
     """The exit codes of every command."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pcli.codec.observe.observer_state import ObservedFrame
 
-__all__ = ["PacketIndex"]
-
 _FRAMES: Final = re.compile(r"\bframes? (\d+(?:(?:, | and )\d+)*)\b(?! \(packet)")
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pcli.replay.sources.capture_sources import Input
 
-__all__ = ["watched"]
-
 _T = TypeVar("_T")
 
 _EVERY = 2048

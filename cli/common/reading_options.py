@@ -17,8 +17,6 @@ from pcli.cli.common.output import fail
 if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
 
-__all__ = ["read_options"]
-
 _RULE: Final = re.compile(r"(?:tcp\.port\s*==\s*)?(\d{1,5})(?:\s*,\s*(\w*))?", re.ASCII)
 _DECODERS: Final = ("pulsar", "other", "data")
 

@@ -10,8 +10,6 @@ import socket
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-__all__ = ["StopEvent", "StopRequest", "Stopped"]
-
 _T = TypeVar("_T")
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

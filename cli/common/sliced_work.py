@@ -8,8 +8,6 @@ from typing import Final, TypeVar
 
 from pcli.codec.steps import Steps
 
-__all__ = ["in_slices"]
-
 _T = TypeVar("_T")
 
 _SLICE_S: Final = 0.005

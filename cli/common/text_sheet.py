@@ -11,8 +11,6 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-__all__ = ["TextSheet"]
-
 
 class TextSheet(ModalScreen[None]):
     """A sheet of text. A key closes it."""

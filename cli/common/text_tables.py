@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pcli.cli.common.output import print_json, text_width, write_line
 
-__all__ = ["print_reasons", "print_rows", "print_tree", "write_table"]
-
 _LEAST_COLUMN: Final = 8
 """Minimum width of a text column that is narrowed."""
 

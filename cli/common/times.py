@@ -7,8 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-__all__ = ["TimeFormat", "epoch_ns", "moment_text", "time_writer"]
-
 _EPOCH: Final = re.compile(r"\d{1,10}(\.\d*)?", re.ASCII)
 """Pattern of seconds since 1970. A number with more digits would be in milliseconds or would not be a valid date."""
 

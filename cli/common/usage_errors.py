@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-__all__ = ["plain_usage_text"]
-
 _PLAIN: Final = (
     (re.compile(r"(.*) is not a valid (?:int|integer)(?: range)?\."), r"\1 is not a whole number."),
     (re.compile(r"(.*) is not a valid float(?: range)?\."), r"\1 is not a number."),

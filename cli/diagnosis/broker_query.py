@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
     from pcli.replay.service_url import Security
 
-__all__ = ["MAX_TOPICS", "BrokerReport", "admin_api", "compare_with_broker", "report_json", "report_lines"]
-
 MAX_TOPICS: Final = 50
 """Maximum number of topics that are requested."""
 

@@ -9,8 +9,6 @@ import typer
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs
 from pcli.cli.common.options import ConnectionFilter, option
 
-__all__ = ["bundle"]
-
 
 def bundle(
     output: Annotated[str, option("-o --output OUT.zip", "File to write.")],

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe import Facts
     from pcli.codec.observe.redaction import CaptureRewriter, Selection
 
-__all__ = ["CAPTURE", "MOST_TRACED", "Order", "make"]
-
 CAPTURE: Final = "capture.pcapng"
 """The name of the capture in the zip file."""
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["FAIL_WORDS", "DiagnosisRun", "checked_rules", "explain", "fails", "run"]
-
 FAIL_WORDS: Final = {"error": ("error",), "warning": ("error", "warning"), "any": ("error", "warning", "note")}
 """Values of --fail-on that are not rules, with the severities that they select."""
 

@@ -11,9 +11,6 @@ from pcli.cli.common.connection_options import Admin
 from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
 from pcli.cli.common.options import CaptureFilter, Interface, Jobs, NoColor, PacketNumbers, filter_option, option
 
-__all__ = ["diagnose"]
-
-
 _Format = Literal["text", "json", "ndjson", "html"]
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe import Facts
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["FrameLine", "FrameLines"]
-
 _KEPT_LINES: Final = 20_000
 """Number of frames of a live capture whose lines are kept (4 MB). Findings follow their frames within seconds."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcli.cli.diagnosis.capture_diagnosis import DiagnosisRun
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["Comparison", "compare", "run_comparison"]
-
 _NUMBERS: Final = re.compile(r"#\d+ of stream \d+|:\d+$")
 """The number of an unnamed consumer or producer, and the port of a client."""
 

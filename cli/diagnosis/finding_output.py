@@ -26,21 +26,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.incidents import Incident
     from pcli.codec.observe.rules import Finding
 
-__all__ = [
-    "JSON_VERSION",
-    "WIDTH",
-    "FindingText",
-    "cause_text",
-    "finding_row",
-    "incidents_text",
-    "shown_html",
-    "shown_json",
-    "shown_ndjson",
-    "shown_text",
-    "summary",
-    "wrapped",
-]
-
 WIDTH: Final = 110
 """Width of the text if it is not printed on a terminal."""
 

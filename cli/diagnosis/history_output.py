@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.rules import Finding
     from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["MOST_EVENTS", "Question", "run"]
-
 MOST_EVENTS: Final = 10
 """Maximum number of events in a history."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
     from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["MOST_DRAWN", "FactsOf", "Mark", "Search", "lifecycles_of", "marks", "show", "wanted"]
-
 MOST_DRAWN: Final = 10
 """Maximum number of lifecycles in one diagram."""
 

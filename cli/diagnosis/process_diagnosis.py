@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pcli.cli.diagnosis.rule_settings import RuleSettings
     from pcli.spark.diagnosis import DiagnosedCaptures
 
-__all__ = ["diagnosed_in_processes"]
-
 _SPLITS: Final = 4
 """Number of parts of the captures for each process, so that the parts keep the processes equally busy."""
 

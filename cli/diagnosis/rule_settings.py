@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pcli.codec.observe.diagnosis import RuleChoice
 
-__all__ = ["RuleSettings", "rule_settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class RuleSettings:

@@ -9,9 +9,6 @@ import typer
 from pcli.cli.common.option_groups import CaptureFiles, ReadAs
 from pcli.cli.common.options import NoColor, PacketNumbers, PrivateKey, filter_option, option
 
-__all__ = ["trace"]
-
-
 _Format = Literal["text", "json", "ndjson", "mermaid"]
 
 

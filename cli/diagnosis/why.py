@@ -12,9 +12,6 @@ from pcli.cli.common.option_groups import CaptureFiles, Credentials, ReadAs
 from pcli.cli.common.options import At, NoColor, PacketNumbers, argument, option
 from pcli.cli.common.times import epoch_ns
 
-__all__ = ["why"]
-
-
 _Format = Literal["text", "json"]
 
 

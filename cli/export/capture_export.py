@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe import Facts
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["CaptureExport", "live_spans", "report_headers"]
-
 
 @dataclass(frozen=True, slots=True)
 class CaptureExport:

@@ -13,8 +13,6 @@ from pcli.cli.common.otlp_options import OtlpOptions
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
 
-__all__ = ["export"]
-
 
 def export(
     captures: CaptureFiles,

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.cli.common.output import Exit
     from pcli.codec.capture.tap import Address
 
-__all__ = ["ExportTap"]
-
 
 class ExportTap:
     """A tap whose frames become spans. Its methods are called in the thread of the server."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
     from pcli.codec.steps import Steps
 
-__all__ = ["SETTLE_S", "LiveSpans"]
-
 SETTLE_S: Final = 1.0
 """Time in seconds from the end of a lifecycle to its export."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from pcli.cli.common.otlp_options import OtlpOptions
 
-__all__ = ["Backend", "Outcome", "open_backend"]
-
 REQUEST_S: Final = 5.0
 """Maximum duration of one request in seconds, including the retries of the SDK."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.telemetry.spans import Attributes, LogRecord, Span
     from pcli.codec.observe.telemetry.spans import Link as SpanLink
 
-__all__ = ["sdk_log", "sdk_span"]
-
 _LIMIT: Final = 1 << 63
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _KINDS: Final = {"producer": SpanKind.PRODUCER, "consumer": SpanKind.CONSUMER, "client": SpanKind.CLIENT}

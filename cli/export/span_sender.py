@@ -23,8 +23,6 @@ from pcli.cli.common.output import Exit, counted, say
 from pcli.cli.export.otlp_backend import Backend, Outcome
 from pcli.codec.observe.telemetry.spans import LogRecord, Span
 
-__all__ = ["SpanSender"]
-
 _BATCH: Final = 512
 """Maximum number of items in a request; the default of OpenTelemetry's batch processors."""
 

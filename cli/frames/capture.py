@@ -8,8 +8,6 @@ from typing import Annotated, Final
 from pcli.cli.common.options import option
 from pcli.codec.errors import LocalError
 
-__all__ = ["capture", "ring_limits", "stop_after"]
-
 _RING_LIMITS: Final = ("filesize", "files", "duration")
 """Supported limits of dumpcap's -b."""
 

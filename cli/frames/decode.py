@@ -8,9 +8,6 @@ import typer
 
 from pcli.cli.common.options import argument, option
 
-__all__ = ["decode"]
-
-
 _Format = Literal["tree", "json", "ndjson", "wire"]
 
 

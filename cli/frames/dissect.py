@@ -22,9 +22,6 @@ from pcli.cli.common.options import (
     option,
 )
 
-__all__ = ["dissect"]
-
-
 _Format = Literal["text", "tree", "json", "ndjson", "fields"]
 
 

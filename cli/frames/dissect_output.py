@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe import Facts
     from pcli.codec.observe.payload_contents import Contents
 
-__all__ = ["Columns", "DissectOutput"]
-
 
 @dataclass(frozen=True, slots=True)
 class Columns:

@@ -6,9 +6,6 @@ from typing import Annotated, Literal
 
 from pcli.cli.common.options import argument, option
 
-__all__ = ["encode"]
-
-
 _Format = Literal["hex", "binary", "base64"]
 
 

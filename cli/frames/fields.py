@@ -9,8 +9,6 @@ import typer
 from pcli.cli.common.completion import complete_field
 from pcli.cli.common.options import Output, argument
 
-__all__ = ["fields"]
-
 
 def fields(
     pattern: Annotated[

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe import Facts
 
-__all__ = ["follow"]
-
-
 _Format = Literal["text", "mermaid"]
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe import Facts
 
-__all__ = ["text_writer"]
-
 _RED, _CYAN, _GREEN, _PLAIN, _DIM = "\x1b[31m", "\x1b[36m", "\x1b[32m", "\x1b[0m", "\x1b[2m"
 
 _MAX_PEERS: Final = 10_000

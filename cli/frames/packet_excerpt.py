@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe import Facts
     from pcli.codec.observe.excerpt import SelectedFrames
 
-__all__ = ["written"]
-
 
 def written(
     facts: Iterator[Facts], reading: CaptureReading, path: str, *, secrets: bool

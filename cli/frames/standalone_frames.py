@@ -18,8 +18,6 @@ from pcli.replay.sources.lazy_file import reason_of
 if TYPE_CHECKING:
     from pcli.codec.observe import Facts
 
-__all__ = ["encoded_frames", "print_frames", "read_frames"]
-
 
 def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
     """Return the frames in an argument, a file or stdin (``-``), and the exit code: DAMAGED if bytes are left over.

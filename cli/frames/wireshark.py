@@ -7,8 +7,6 @@ from typing import Annotated
 
 from pcli.cli.common.options import option
 
-__all__ = ["wireshark"]
-
 _NAME = "pcli-pulsar.lua"
 
 

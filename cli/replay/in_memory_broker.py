@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pcli.replay.player.player import Action, Player
     from pcli.replay.player.script.script import RestCall
 
-__all__ = ["InMemoryBroker"]
-
 _URL: Final = "pulsar://localhost:6650"
 
 

@@ -9,9 +9,6 @@ from pcli.cli.common.completion import complete_setting, complete_topic
 from pcli.cli.common.option_groups import Credentials, ReadAs
 from pcli.cli.common.options import Captures, ConnectionFilter, OnlyStream, PacketNumbers, option
 
-__all__ = ["ReplayOptions", "replay"]
-
-
 _Speed = Literal["1", "10", "max"]
 
 

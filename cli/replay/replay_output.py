@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pcli.replay.player.replay import Replay
     from pcli.replay.player.script.script import Script
 
-__all__ = ["packet_index", "print_left_out", "print_plan", "print_report", "print_two"]
-
 _TITLES = {name: name for name in ("command", "equal", "explained", "unexplained", "rules")}
 _OF_EACH = ("address", "clock")
 """Rules for values that differ between all brokers."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.replay.player.script.script import Script
     from pcli.replay.service_url import Security
 
-__all__ = ["ReplayRun", "read_script"]
-
 _OWN = "the mini-broker"
 _SHOWN = 10
 """Maximum number of differences that are shown."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
     from pcli.replay.player.script.script import Script
 
-__all__ = ["reproduce", "reproduction"]
-
 _MANY = 2000
 """Number of lines of a test above which the command suggests a smaller test."""
 

@@ -11,8 +11,6 @@ from pcli.cli.common.options import LogKind, Scripts, TextOrJson, option
 from pcli.cli.common.otlp_options import OtlpOptions
 from pcli.minibroker.versions import DEFAULT, NAMES
 
-__all__ = ["BrokerOptions", "broker"]
-
 _PORT: Final[dict[str, Any]] = {"metavar": "PORT", "min": 0, "max": 65535}
 
 

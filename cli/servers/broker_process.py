@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.minibroker import MiniBroker
     from pcli.minibroker.settings import Settings
 
-__all__ = ["BrokerRun", "list_dispatchers"]
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerRun:

@@ -14,8 +14,6 @@ from pcli.cli.common.output import complete_file, counted, json_text, say
 from pcli.codec.errors import LocalError
 from pcli.replay.sources.lazy_file import reason_of
 
-__all__ = ["check", "export", "import_"]
-
 
 def check(directory: str, output: str) -> None:
     """Print the result of a check. The exit code is 1 if there are problems."""

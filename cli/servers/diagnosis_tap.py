@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.metrics.collector import MetricsCollector
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["DiagnosisTap"]
-
 
 class DiagnosisTap:
     """A tap that evaluates the rules of diagnose."""

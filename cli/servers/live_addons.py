@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
     from pcli.codec.faults import Fault
 
-__all__ = ["LiveAddons"]
-
 
 class LiveAddons:
     """Addons as faults and taps."""

@@ -12,8 +12,6 @@ from pcli.cli.common.metrics_options import metrics_collector
 if TYPE_CHECKING:
     from pcli.cli.servers.diagnosis_tap import DiagnosisTap
 
-__all__ = ["live_diagnosis"]
-
 
 @contextmanager
 def live_diagnosis(

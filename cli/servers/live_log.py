@@ -26,8 +26,6 @@ from pcli.codec.wire.commands import BY_NAME
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
 
-__all__ = ["LiveLog"]
-
 _EVENTS: Final = frozenset(
     BY_NAME[name].number
     for name in (

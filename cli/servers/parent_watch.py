@@ -22,8 +22,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.cli.common.signals import StopEvent
 
-__all__ = ["stop_with_parent"]
-
 _STDIN: Final = 0
 _POLL_S: Final = 0.5
 

@@ -15,8 +15,6 @@ from pcli.cli.common.otlp_options import OtlpOptions
 if TYPE_CHECKING:
     from pcli.cli.servers.live_addons import LiveAddons
 
-__all__ = ["ProxyOptions", "proxy"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:

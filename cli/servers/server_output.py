@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.cli.common.signals import StopEvent
     from pcli.cli.servers.live_log import LiveLog
 
-__all__ = ["open_log", "print_urls"]
-
 
 def open_log(kind: str, filter_: str, stop: StopEvent, *, json: bool) -> LiveLog | None:
     """Return the log that prints ``frames`` or ``events`` on stdout, or None if ``kind`` is ``quiet``.

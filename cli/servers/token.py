@@ -12,8 +12,6 @@ import typer
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.options import argument, option
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Create, print and validate tokens of clients (JSON Web Tokens).", no_args_is_help=True)
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}

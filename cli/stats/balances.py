@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
     from pcli.codec.observe.tracking.statistics.message_balance import Balance
 
-__all__ = ["VIEW"]
-
 _ALWAYS: Final = ("sent", "stored")
 """Values that the text shows even if they are 0."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
     from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["CaptureState", "read_state"]
-
 
 @dataclass(slots=True)
 class CaptureState:

@@ -11,8 +11,6 @@ from pcli.cli.stats.state_view import StateView
 if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
 
-__all__ = ["VIEW"]
-
 _Stats = dict[str, Any]
 
 _FIGURES: Final = ("type", "msgBacklog", "unackedMessages", "msgOutCounter", "availablePermits", "blocked")

@@ -12,8 +12,6 @@ from pcli.cli.stats.state_view import StateView
 if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
 
-__all__ = ["VIEW", "owned_ranges"]
-
 _Row = dict[str, Any]
 
 _OWNERS: Final = ("consumer", "attached", "slots", "slots seen", "keys seen")

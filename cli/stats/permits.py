@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["VIEW"]
-
 _Row = dict[str, Any]
 
 _COLUMNS: Final = {

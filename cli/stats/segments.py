@@ -12,8 +12,6 @@ from pcli.cli.stats.state_view import StateView
 if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
 
-__all__ = ["VIEW", "topic_lines"]
-
 _Row = dict[str, Any]
 
 _SEGMENTS: Final = ("segment", "state", "hashes", "messages", "msg/s", "subscription", "backlog", "consumers")

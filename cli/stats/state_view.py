@@ -15,8 +15,6 @@ from pcli.cli.common.output import print_json
 if TYPE_CHECKING:
     from pcli.cli.stats.capture_state import CaptureState
 
-__all__ = ["StateView"]
-
 
 @dataclass(frozen=True, slots=True)
 class StateView:

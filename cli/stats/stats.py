@@ -11,8 +11,6 @@ from pcli.cli.common.option_groups import CaptureFiles, ReadAs, flattened
 from pcli.cli.common.options import Output, Segments, System, filter_option, option
 from pcli.cli.stats import balances, consumers, keys, permits, segments
 
-__all__ = ["app"]
-
 app = typer.Typer(
     no_args_is_help=True,
     help="Show statistics of a capture: rates, connections, latencies, topics, segments, consumers, balances, permits, "

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pcli.spark.request import Request
     from pcli.spark.summary import Summary
 
-__all__ = ["exit_code", "need_tables", "request_from", "run", "show_summary", "shown_progress"]
-
 _LISTED_FILES: Final = 10
 """Maximum number of files with problems that are listed."""
 

@@ -15,8 +15,6 @@ from pcli.cli.tables.table_options import AnalysisOptions, Out, Paths
 if TYPE_CHECKING:
     from pcli.spark.engine import Engine
 
-__all__ = ["analyze"]
-
 
 def analyze(
     paths: Paths,

@@ -14,8 +14,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.cli.tables.doctor_checks import Check
 
-__all__ = ["doctor"]
-
 
 def doctor(
     parts: Annotated[list[str] | None, argument("PART", "spark, tables, report, capture, crypto or tui. [all]")] = None,

@@ -20,8 +20,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LEAST", "PARTS", "Check"]
-
 
 @dataclass(frozen=True, slots=True)
 class Check:

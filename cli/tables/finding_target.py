@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["FindingTarget"]
-
 _URL_S: Final = 10
 _COMMAND_S: Final = 60
 """Seconds that a command may take for one finding."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pcli.spark.report import Selection
     from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["check_report", "chosen_tables", "report", "write_report"]
-
 _NEEDS: Final = ("deltalake", "duckdb", "jinja2", "pyarrow", "vl_convert")
 _TITLE: Final = "Pulsar traffic"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcli.spark.report.selection import Selection
     from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["Address", "serve"]
-
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 
 

@@ -20,8 +20,6 @@ from pcli.cli.common.option_groups import ReadAs
 from pcli.cli.tables.table_options import AnalysisOptions, Conf, Debug, MasterOrServer, Out, Paths
 from pcli.codec.errors import PcliError
 
-__all__ = ["print_traces", "spark_analyze"]
-
 
 def spark_analyze(
     paths: Paths,

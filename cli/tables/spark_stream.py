@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pcli.spark.jobs.stream_record import OnFinding
     from pcli.spark.request import Request
 
-__all__ = ["spark_stream"]
-
 
 def spark_stream(
     folder: Annotated[str, argument("DIR", "Folder that receives finished captures.")],

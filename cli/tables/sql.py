@@ -18,9 +18,6 @@ from pcli.cli.tables.table_options import AsOf, RunNumber
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["sql"]
-
-
 RowFormat = Literal["text", "json", "ndjson", "csv", "parquet"]
 """Values of ``-T``."""
 

@@ -7,23 +7,6 @@ from typing import Annotated, Final
 
 from pcli.cli.common.options import argument, option
 
-__all__ = [
-    "MAX_DAYS",
-    "AnalysisOptions",
-    "AsOf",
-    "Cluster",
-    "Conf",
-    "Debug",
-    "Horizon",
-    "Keep",
-    "Master",
-    "MasterOrServer",
-    "Only",
-    "Out",
-    "Paths",
-    "RunNumber",
-]
-
 MAX_DAYS: Final = 36_500
 """Maximum of ``--keep``: about a century."""
 

@@ -15,8 +15,6 @@ from pcli.cli.tables.table_options import MAX_DAYS
 if TYPE_CHECKING:
     from pcli.spark.tables.table_store import Store
 
-__all__ = ["app"]
-
 Folder = Annotated[str, argument("OUT", "Folder or URI of the tables.")]
 
 

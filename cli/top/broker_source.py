@@ -19,8 +19,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.service_url import Security
 
-__all__ = ["MAX_TOPICS", "BrokerSource"]
-
 MAX_TOPICS: Final = 200
 """Maximum number of topics. Each topic takes one request."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.rules import Finding
     from pcli.codec.scalable.layout import Layout
 
-__all__ = ["CaptureSource"]
-
 COMPARE_S: Final = 10.0
 """Seconds between two comparisons with a broker."""
 

@@ -22,8 +22,6 @@ from pcli.cli.common.text_sheet import TextSheet
 from pcli.cli.top.rows import COLUMNS, SORTS, Path, Row, Snapshot, cells, concerns, make_rows, ordered, statistics_of
 from pcli.codec.observe.text_format import printable
 
-__all__ = ["MAX_ROWS", "TopPage"]
-
 MAX_ROWS: Final = 500
 """Maximum number of rows in the table. The other rows are counted and can be found with the filter."""
 

@@ -20,20 +20,6 @@ from pcli.codec.observe.rules.finding_text import frames_text
 from pcli.codec.observe.text_format import printable
 from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
 
-__all__ = [
-    "COLUMNS",
-    "SORTS",
-    "Path",
-    "Row",
-    "Snapshot",
-    "cells",
-    "concerns",
-    "make_rows",
-    "ordered",
-    "record",
-    "statistics_of",
-]
-
 Stats = dict[str, Any]
 """A JSON object."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.cli.top.rows import Snapshot
     from pcli.codec.observe.metrics.collector import MetricsCollector
 
-__all__ = ["top"]
-
 
 def top(
     captures: CaptureFiles,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["ChunkStream", "StreamEndedError"]
-
 
 class StreamEndedError(Exception):
     """Raised at the end of the data. The modules that use the stream catch it."""

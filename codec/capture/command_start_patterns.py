@@ -15,8 +15,6 @@ from typing import Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["BROKER_ONLY", "CLIENT_ONLY", "HEAD_SIZE", "PATTERNS", "TAGS", "legal_types"]
-
 HEAD_SIZE: Final = 12
 """Bytes of the shortest frame of a known command: two lengths, the type, and two bytes for the body's tag and
 length."""

@@ -9,8 +9,6 @@ from pcli.codec.capture.pcapng import MAGIC, PcapngReader
 from pcli.codec.capture.reading import Files, opened
 from pcli.codec.errors import CaptureError
 
-__all__ = ["packet_comments"]
-
 
 def packet_comments(files: Files) -> Iterator[tuple[int, str]]:
     """Yield the number of each packet with a comment, as in ``CapturedFrame.packet``, and the comment.

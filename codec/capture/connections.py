@@ -20,8 +20,6 @@ from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import ACK, SYN, Segment
 
-__all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]
-
 MAX_CONNECTIONS: Final = 1 << 16
 """Maximum number of connections in the table. If it is exceeded, a quarter of the connections are evicted."""
 

@@ -26,8 +26,6 @@ from pcli.codec.capture.tunnels import pull_segment
 from pcli.codec.capture.unread_packets import UnreadPackets
 from pcli.codec.wire.frame import pull_type
 
-__all__ = ["Reader"]
-
 _two: Final = Struct(">II").unpack_from
 
 

@@ -24,8 +24,6 @@ from pcli.codec.capture.lz4 import unlz4
 from pcli.codec.capture.zstd import unzstd
 from pcli.codec.errors import CaptureError
 
-__all__ = ["CHUNK", "Source", "open_source", "packing_of", "unpacking_hint"]
-
 CHUNK: Final = 256 * 1024
 """Bytes per read. Larger windows do not speed up reading, and all frames of a window are in memory at the same time."""
 

@@ -31,22 +31,6 @@ from pcli.codec.capture.resync import Budget, Search
 from pcli.codec.capture.tls import TlsSession
 from pcli.codec.wire.problems import Problem
 
-__all__ = [
-    "IGNORE",
-    "MAX_MARKS",
-    "SLOW",
-    "Aligned",
-    "Connection",
-    "Direction",
-    "Encrypted",
-    "IncompleteFrame",
-    "Mode",
-    "QueuedSegment",
-    "Retransmission",
-    "Skipped",
-    "Unclassified",
-]
-
 SLOW: Final = -1
 IGNORE: Final = -2
 

@@ -41,8 +41,6 @@ from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["CONNECTED", "SEARCH_PACKETS", "FrameExtractor", "raise_limit"]
-
 SEARCH_PACKETS: Final = 64
 """Number of packets after which a search accepts a single whole frame as sufficient evidence."""
 

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from typing import Final
 
-__all__ = ["MAX_RUNS", "FrameStreams"]
-
 MAX_RUNS: Final = 2_000_000
 """Maximum number of runs. They occupy 16 MB."""
 

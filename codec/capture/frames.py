@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["ANCHORED", "NOTE_KINDS", "RESYNC", "START", "CapturedFrame", "Note", "Stream", "StreamEnd"]
-
 START = "start"
 """The frame's position was determined from the start of the connection, without a gap."""
 ANCHORED = "anchored"

@@ -17,8 +17,6 @@ from typing import Final
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.link import IPV4
 
-__all__ = ["Fragments", "Inner", "pull_ip"]
-
 MAX_DATAGRAMS: Final = 256
 """Maximum number of incomplete datagrams."""
 MAX_DATAGRAM: Final = 65535

@@ -13,24 +13,6 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-__all__ = [
-    "BSD_IPV6",
-    "CUT",
-    "IPV4",
-    "IPV6",
-    "LINKS",
-    "LOOPS",
-    "RAW",
-    "TYPED",
-    "UNKNOWN",
-    "VLAN",
-    "Place",
-    "ethernet",
-    "ethertype",
-    "ppp",
-    "raw_ip",
-]
-
 IPV4: Final = 0x0800
 IPV6: Final = 0x86DD
 

@@ -18,8 +18,6 @@ from typing import Final
 from pcli.codec.capture.chunk_stream import ChunkStream, StreamEndedError
 from pcli.codec.errors import CaptureError
 
-__all__ = ["unlz4"]
-
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _LEGACY: Final = b"\x02\x21\x4c\x18"
 _LEGACY_BLOCK: Final = 8 << 20

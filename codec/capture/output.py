@@ -17,8 +17,6 @@ from pcli.codec.capture.tunnels import RST
 from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["Output", "carriers_of", "trim"]
-
 _MAX_FRAGMENTED: Final = 1024
 
 _u32 = Struct(">I").unpack_from

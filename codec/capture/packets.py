@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from pcli.codec.capture.link import TYPED
 
-__all__ = ["FAST", "LEFT_OUT", "TLS_KEY_LOG", "Interface", "Packet", "Record", "Secrets", "Window"]
-
 # IPv4 without options, then TCP: version and header length, total length, flags and fragment offset, protocol,
 # the key (both addresses and both ports, unconverted), sequence number, acknowledgement, header length, flags.
 _IPV4_TCP: Final = "BxH2xHxB2x12sIIBB"

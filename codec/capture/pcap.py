@@ -18,8 +18,6 @@ from pcli.codec.capture.files import Source
 from pcli.codec.capture.packets import Interface, Record, Window
 from pcli.codec.errors import CaptureError
 
-__all__ = ["MAGICS", "MAX_PACKET", "PcapFormat", "check_size", "pcap_windows", "read_format"]
-
 MAX_PACKET: Final = 16 * 1024 * 1024
 """Largest accepted packet in bytes. tcpdump and Wireshark limit Ethernet packets to 256 KB; if big TCP is used,
 offloaded packets reach 512 KB."""

@@ -19,8 +19,6 @@ from pcli.codec.capture.packets import LEFT_OUT, Interface, Record, Secrets, Win
 from pcli.codec.capture.pcap import MAX_PACKET
 from pcli.codec.errors import CaptureError
 
-__all__ = ["MAGIC", "SECTION", "PcapngReader"]
-
 MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 """The type of a section header block, the same in both byte orders."""
 

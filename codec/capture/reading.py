@@ -27,17 +27,6 @@ from pcli.codec.capture.tls import KeyLog
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = [
-    "CaptureTotals",
-    "Files",
-    "ReadOptions",
-    "is_other_file",
-    "no_capture_reason",
-    "opened",
-    "read_capture",
-    "read_packets",
-]
-
 Files = Iterable[tuple[str, BinaryIO]]
 """Pairs of a name, which only notes use, and a file."""
 

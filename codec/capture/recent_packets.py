@@ -15,8 +15,6 @@ from typing import Final
 
 from pcli.codec.capture.flows import Direction
 
-__all__ = ["HISTORY", "Entry", "History"]
-
 HISTORY: Final = 256
 """Number of data packets in the history."""
 

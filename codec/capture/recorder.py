@@ -18,8 +18,6 @@ from pcli.codec.capture.packets import Packet
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.errors import LocalError
 
-__all__ = ["Conversation", "TcpRecorder", "push_segment"]
-
 _FIN, _SYN, _RST, _PSH, _ACK = 1, 2, 4, 8, 16
 _MASK: Final = 0xFFFFFFFF
 _ETHERNET: Final = 1

@@ -25,8 +25,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import PAYLOAD_TYPES
 from pcli.codec.wire.frame import Frame
 
-__all__ = ["Budget", "Search", "check_frame", "follows"]
-
 ENOUGH_FRAMES: Final = 16
 ENOUGH_BYTES: Final = 64 * 1024
 BUDGET: Final = 32

@@ -19,8 +19,6 @@ from pcli.codec.capture.packets import Packet
 from pcli.codec.capture.reading import read_packets
 from pcli.codec.errors import CaptureError
 
-__all__ = ["Part", "order_parts", "pull_first_time"]
-
 _NUMBERS: Final = re.compile(r"(\d+)")
 _ENDING: Final = re.compile(r"\.(?:pcapng|pcap|cap)(?=\d*$)|\.(?:gz|zst|xz|bz2|lz4)$", re.IGNORECASE)
 """Suffixes of captures and compressed files. ``tcpdump -C`` puts the number after the suffix; other tools put it before

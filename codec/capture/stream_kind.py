@@ -18,8 +18,6 @@ from pcli.codec.capture.frames import START
 from pcli.codec.capture.stream_kind_by_bytes import pull_proxy, sniff
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
-__all__ = ["ADVICE", "StreamClassifier"]
-
 _MAX_SNIFFED: Final = 20_000
 """Number of bytes to examine: a TLS record and the header of the next record."""
 

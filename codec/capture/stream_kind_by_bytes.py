@@ -17,8 +17,6 @@ from typing import Final
 
 from pcli.codec.capture.command_start_patterns import TAGS
 
-__all__ = ["pull_proxy", "sniff"]
-
 _MAX_FRAME: Final = 1 << 28
 
 _TLS: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")

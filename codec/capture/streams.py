@@ -45,8 +45,6 @@ from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["GRACE", "TcpReassembly", "signed_distance"]
-
 GRACE: Final = 32
 """Number of packets for which a confirmed gap waits for reordered packets, and a closed connection waits for late
 packets."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Address", "Tap"]
-
 Address = tuple[str, int]
 """IP address and port."""
 

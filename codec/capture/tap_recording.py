@@ -18,8 +18,6 @@ from pcli.codec.capture.writer import PcapngWriter
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
 
-__all__ = ["Recording"]
-
 _MTU: Final = 65535
 """MTU in bytes: the largest IPv4 packet. The MTU of the loopback interface is one byte larger."""
 

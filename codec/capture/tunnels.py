@@ -18,8 +18,6 @@ from pcli.codec.capture.ip import Fragments, Inner, pull_ip
 from pcli.codec.capture.link import IPV4, IPV6, LINKS, UNKNOWN, Place, ethernet, ethertype, ppp, raw_ip
 from pcli.codec.capture.unread_packets import UnreadPackets
 
-__all__ = ["ACK", "FIN", "RST", "SYN", "Segment", "pull_segment"]
-
 MAX_DEPTH: Final = 8
 
 FIN: Final = 1

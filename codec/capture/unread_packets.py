@@ -11,8 +11,6 @@ from collections import Counter
 from pcli.codec.capture.frames import Note
 from pcli.codec.capture.link_names import link_name
 
-__all__ = ["UnreadPackets"]
-
 
 class UnreadPackets:
     """The packets of a file, or of a part of it, that cannot be decoded."""

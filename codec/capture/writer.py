@@ -15,8 +15,6 @@ from typing import BinaryIO, Final
 
 from pcli.codec.capture.packets import LEFT_OUT, Packet, Secrets
 
-__all__ = ["PcapngWriter"]
-
 _APPLICATION: Final = "pcli"
 
 _block = Struct("<II").pack

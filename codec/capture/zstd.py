@@ -18,8 +18,6 @@ from typing import Any, Final
 from pcli.codec.capture.chunk_stream import ChunkStream, StreamEndedError
 from pcli.codec.errors import CaptureError
 
-__all__ = ["FRAME_LIMIT", "unzstd"]
-
 FRAME_LIMIT: Final = 64 * 1024 * 1024
 """Maximum size in bytes, compressed and decompressed, of a frame that is decompressed at once."""
 

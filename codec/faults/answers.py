@@ -21,8 +21,6 @@ from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.near import near
 
-__all__ = ["error_answer", "error_code"]
-
 _ERROR_AND_TEXT: Final = (("error", "message"), ("error_code", "error_message"))
 """The possible names of the error field and of the field for its text."""
 

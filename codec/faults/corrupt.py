@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pcli.codec.wire.frame import Frame
 
-__all__ = ["corrupted"]
-
 
 def corrupted(frame: Frame) -> bytes:
     """Return the bytes of a whole frame with one bit inverted. The lengths are unchanged."""

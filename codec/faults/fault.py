@@ -20,8 +20,6 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.near import near
 
-__all__ = ["ACTIONS", "Fault", "Faults"]
-
 ACTIONS: Final[dict[str, str]] = {
     "drop": "the frame never arrives",
     "delay": "the frame and all later frames in its direction arrive later, by the number of milliseconds in `ms`",

@@ -19,8 +19,6 @@ from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.frame import Frame
 
-__all__ = ["Injector", "Step"]
-
 _MS = 1_000_000
 
 

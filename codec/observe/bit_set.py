@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Bits"]
-
 
 class Bits:
     """A set of nonnegative numbers with one bit each."""

@@ -20,17 +20,6 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = [
-    "CONFIRMED",
-    "CONTRADICTED",
-    "FACT",
-    "UNDECIDED",
-    "BrokerNote",
-    "BrokerTopic",
-    "check_finding",
-    "check_topic",
-]
-
 CONFIRMED: Final = "confirmed"
 CONTRADICTED: Final = "contradicted"
 UNDECIDED: Final = "undecided"

@@ -21,8 +21,6 @@ from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["KEY_FIELDS", "Reader", "id_of", "id_readers"]
-
 Reader = Callable[[Any], Any]
 """A function from a body to the value, or None."""
 

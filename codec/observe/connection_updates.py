@@ -33,8 +33,6 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["EndedPeers", "answer", "apply_command", "put_peer", "request_of"]
-
 Peer = TypeVar("Peer", Producer, Consumer)
 
 _ANSWERS: Final = frozenset(answer for row in COMMANDS.values() for answer in row.answers)

@@ -33,16 +33,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Subsc
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.steps import Steps, run_steps
 
-__all__ = [
-    "ALL_RULES",
-    "MAX_FINDINGS",
-    "Diagnosis",
-    "PartialDiagnosis",
-    "RuleChoice",
-    "by_weight",
-    "checked_counts_text",
-]
-
 MAX_FINDINGS: Final = 10_000
 """Maximum number of findings. They occupy about 20 MB."""
 

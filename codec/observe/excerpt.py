@@ -23,8 +23,6 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.redact import secret_bytes
 
-__all__ = ["KeptPackets", "SelectedFrames", "copy_packets", "packets_of"]
-
 _CONTEXT = frozenset(
     BY_NAME[name].number
     for name in (

@@ -14,8 +14,6 @@ from pcli.codec.scalable.segment_name import name_without_segment, scalable_topi
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["about_message", "of_consumer", "of_producer", "of_request", "of_scalable_topic"]
-
 Belongs = Callable[[Facts], bool]
 """Function that returns whether a frame belongs to the conversation."""
 

@@ -22,8 +22,6 @@ from typing import Any, Final
 from pcli.codec.observe.rules import RULES, Finding
 from pcli.codec.observe.rules.finding import CERTAINTIES, SEVERITIES
 
-__all__ = ["AFTERMATH_NS", "Incident", "Place", "incidents_of"]
-
 AFTERMATH_NS: Final = 60_000_000_000
 """Maximum time in ns from the end of a problem to its effects: clients reconnect and topics are loaded."""
 

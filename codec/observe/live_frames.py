@@ -20,8 +20,6 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 from pcli.codec.wire.reader import FrameReader
 
-__all__ = ["INFREQUENT", "LiveFrames"]
-
 _KIND: Final = "pulsar"
 
 INFREQUENT: Final = frozenset(COMMANDS) - {

@@ -33,8 +33,6 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import pull_first_id, pull_ids
 
-__all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index", "unneeded_types"]
-
 MAX_CONNECTIONS: Final = 10_000
 """Maximum number of connections. The connection that has been inactive for the longest time is evicted first."""
 

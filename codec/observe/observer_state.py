@@ -27,20 +27,6 @@ from pcli.codec.wire.problems import Problem
 if TYPE_CHECKING:
     from pcli.codec.payload.entry import Entry
 
-__all__ = [
-    "Connection",
-    "Consumer",
-    "Facts",
-    "LayoutUpdate",
-    "ObservedFrame",
-    "Opener",
-    "Producer",
-    "Request",
-    "StreamLike",
-    "open_frame",
-]
-
-
 Opener = Callable[["Facts"], "Entry | None"]
 """A function that decodes the payload of an observed frame."""
 

@@ -19,9 +19,6 @@ from pcli.codec.payload.chunks import is_chunk
 from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["WITH_SCHEMAS", "Contents"]
-
-
 WITH_SCHEMAS: Final = frozenset(
     BY_NAME[name].number
     for name in (

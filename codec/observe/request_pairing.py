@@ -24,8 +24,6 @@ from pcli.codec.observe.observer_state import Connection, ObservedFrame, Produce
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["find_request", "forget_before", "open_numbers", "open_request", "open_requests", "open_sends"]
-
 _ACCEPTS: Final[dict[int, frozenset[str]]] = {
     number: frozenset(row.answers) for number, row in COMMANDS.items() if row.answers
 }

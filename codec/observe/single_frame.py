@@ -9,8 +9,6 @@ from pcli.codec.observe.output.frame_json import flatten
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["LooseFrame", "flatten_loose", "loose_facts"]
-
 
 class _Nowhere:
     """The connection of a frame without a capture."""

@@ -21,8 +21,6 @@ from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
 
-__all__ = ["Connections", "Histogram", "Latencies", "Rates", "Topics", "Types"]
-
 Row = dict[str, Any]
 
 _BILLION: Final = 1_000_000_000

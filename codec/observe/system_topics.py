@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COORDINATOR_COMMANDS", "is_neutral_topic", "is_system_name", "is_system_subscription", "is_system_topic"]
-
 COORDINATOR_COMMANDS: Final = ("END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION")
 """Commands that only a transaction coordinator sends."""
 

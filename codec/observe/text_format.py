@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from pcli.codec.scalable.segment_name import SegmentName
 
-__all__ = ["epoch_text", "latency_text", "printable", "short_topic", "size_text"]
-
 _DEFAULT_NAMESPACE: Final = "persistent://public/default/"
 
 

@@ -9,8 +9,6 @@ from array import array
 
 from pcli.codec.observe.observer_state import Facts
 
-__all__ = ["AnswerIndex"]
-
 
 class AnswerIndex:
     """The number of the first response to each request, by request number."""

@@ -22,8 +22,6 @@ from pcli.codec.payload.json_text import parse_json
 from pcli.codec.payload.primitives import clock_text, date_text, moment_text, number
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["AvroType", "decode_avro", "parse_avro"]
-
 _MAX_DEPTH: Final = 100
 """Maximum depth of nested types and of nested values."""
 

@@ -19,8 +19,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["MAX_BATCH", "BatchMessage", "join_batch", "split_batch"]
-
 MAX_BATCH: Final = 100_000
 """Default limit on the messages split from one batch. Clients put at most 1,000 in a batch by default. If there were no
 limit, a compressed entry of empty messages would exhaust memory: each takes six bytes in the batch and a few hundred in

@@ -23,8 +23,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["MAX_CHUNK_BYTES", "MAX_PENDING", "ChunkJoiner", "Joined", "chunk_problems", "is_chunk"]
-
 MAX_CHUNK_BYTES: Final = 128 * 1024 * 1024
 """Maximum total size of all incomplete messages in bytes."""
 

@@ -24,8 +24,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["MAX_UNCOMPRESSED", "compress", "compression_kind", "decompress"]
-
 MAX_UNCOMPRESSED: Final = 32 * 1024 * 1024
 """Default limit on decompressed bytes: over six times the default ``maxMessageSize``, because brokers may have a higher
 setting. A client refuses messages larger than CONNECTED.max_message_size."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-__all__ = ["MAC_KEY_SIZE", "PrivateKeys", "is_encrypted", "kdf2", "mac_of"]
-
 MAC_KEY_SIZE: Final = 16
 """Size of K2 in bytes."""
 

@@ -25,8 +25,6 @@ from pcli.codec.proto import pb
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
-__all__ = ["PublicKeys"]
-
 _DATA_KEY_SIZE: Final = 32
 _NONCE_SIZE: Final = 12
 _PLAIN_PEM: Final = b"-----BEGIN PUBLIC KEY-----"

@@ -28,8 +28,6 @@ from pcli.codec.wire.texts import as_text
 if TYPE_CHECKING:
     from pcli.codec.payload.schemas import Decoder
 
-__all__ = ["CHUNK", "CLOSED", "OPEN", "SEALED", "Entry", "Message", "open_entry"]
-
 OPEN: Final = "open"
 """Opened: the entry has the application's messages. If a batch is truncated or damaged, the entry has only its complete
 messages."""

@@ -14,8 +14,6 @@ from typing import Any
 from pcli.codec.payload.primitives import number
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["parse_json"]
-
 
 def parse_json(data: bytes) -> Any:
     """Return the value of JSON as dict, list, str, int, float, bool or None, or a Problem if the JSON is invalid."""

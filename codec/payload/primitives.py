@@ -18,8 +18,6 @@ from typing import Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["PRIMITIVES", "clock_text", "date_text", "decode_primitive", "moment_text", "number"]
-
 _BYTES: Final = 0
 """Schema.Type.None, whose name is a Python keyword: no schema, bytes."""
 

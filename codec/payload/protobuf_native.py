@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
 
-__all__ = ["decode_native", "parse_native"]
-
 
 def parse_native(data: bytes) -> type[Message] | Problem:
     """Return the message class that a schema describes."""

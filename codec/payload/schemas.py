@@ -25,8 +25,6 @@ from pcli.codec.wire.problems import Problem
 from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import split_partition
 
-__all__ = ["Decoder", "SchemaBook", "decode"]
-
 _Read = Callable[[bytes | None, bytes | None], object]
 """Function of (payload or, if there is no value, None; bytes of the key) that returns a value or a Problem."""
 

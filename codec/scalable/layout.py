@@ -22,8 +22,6 @@ from pcli.codec.proto import pb
 from pcli.codec.scalable.segment_name import HASHES, SegmentName
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["Change", "Layout", "Segment", "changes", "contradictions"]
-
 
 class Segment(NamedTuple):
     """A segment in a layout."""

@@ -12,8 +12,6 @@ from functools import lru_cache
 from pcli.codec.scalable.layout import Segment
 from pcli.codec.wire.hashes import murmur3_32
 
-__all__ = ["bucket_of", "key_hashes"]
-
 
 @lru_cache(1 << 14)
 def key_hashes(key: bytes) -> tuple[int, int]:

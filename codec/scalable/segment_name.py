@@ -12,19 +12,6 @@ from typing import Final, NamedTuple
 
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = [
-    "HASHES",
-    "SegmentName",
-    "classic_namesake",
-    "initial_starts",
-    "is_name_on_segment",
-    "name_on_segment",
-    "name_without_segment",
-    "scalable_namesake",
-    "scalable_topic",
-    "selected_topic",
-]
-
 HASHES: Final = 65536
 """Number of hashes of keys that the segments of a topic divide: 0 to 65535."""
 

@@ -32,8 +32,6 @@ from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
 
-__all__ = ["ClientSession", "Event"]
-
 _CONNECT: Final = BY_NAME["CONNECT"].number
 _CONNECTED: Final = BY_NAME["CONNECTED"].number
 _ERROR: Final = BY_NAME["ERROR"].number

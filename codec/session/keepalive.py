@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["KeepAlive", "TickAction"]
-
 
 class TickAction(Enum):
     """The action that a tick requires."""

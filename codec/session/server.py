@@ -26,8 +26,6 @@ from pcli.codec.session.versions import (
 )
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 
-__all__ = ["Offer", "ServerSession"]
-
 
 @dataclass(frozen=True, slots=True)
 class Offer:

@@ -11,8 +11,6 @@ from typing import Final
 
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["State", "may_receive"]
-
 
 class State(Enum):
     """The state of a connection."""

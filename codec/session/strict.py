@@ -16,8 +16,6 @@ from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["read_command"]
-
 
 def read_command(data: bytes) -> tuple[pb.BaseCommand, Message]:
     """Return the command in these bytes and its body. Raise RemoteError if a peer would reject them."""

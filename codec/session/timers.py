@@ -12,8 +12,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-__all__ = ["Timer", "Timers"]
-
 
 class Timer:
     """An action with a due time. Timers are ordered by due time, then by creation."""

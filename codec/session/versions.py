@@ -10,8 +10,6 @@ from typing import Final
 
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["BATCHES", "BROKER_ENTRY", "CHECKSUMS", "CLOSE_COMMANDS", "NEWEST", "PINGS", "supports_command"]
-
 NEWEST: Final = 21
 """The newest ProtocolVersion. CONNECTED contains the lower of this version and the client's version."""
 

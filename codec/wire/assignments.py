@@ -21,8 +21,6 @@ from pcli.codec.wire.constants import MAX_NESTING
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.near import near
 
-__all__ = ["pull_assignments"]
-
 # Python's notation, in ASCII. No number in the protocol has more digits than the longest double.
 _INTEGER: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})")
 _FLOAT: Final = re.compile(r"[-+]?([0-9.]{1,400}([eE][-+]?[0-9]{1,4})?|nan|inf)")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import pack, unpack
 
-__all__ = ["left_of", "ones", "set_of", "words_of"]
-
 _WORD = 0xFFFFFFFFFFFFFFFF
 
 

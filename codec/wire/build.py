@@ -17,8 +17,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS, CommandRow
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 
-__all__ = ["command_of", "join_frame", "push_entry", "push_frame"]
-
 _two_lengths = Struct(">II").pack
 _magic_and_number = Struct(">HI").pack
 _u32 = Struct(">I").pack

@@ -24,8 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BY_NAME", "COMMANDS", "NO_TYPE", "PAYLOAD_TYPES", "CommandRow", "name_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:

@@ -7,18 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "BROKER_ENTRY_MAGIC",
-    "CHECKSUM_MAGIC",
-    "DEFAULT_MAX_MESSAGE_SIZE",
-    "DEFAULT_PORT",
-    "DEFAULT_TLS_PORT",
-    "FRAME_OVERHEAD",
-    "MAX_FRAME_SIZE",
-    "MAX_NESTING",
-    "MINUS_ONE",
-]
-
 CHECKSUM_MAGIC: Final = 0x0E01
 """The magic number that precedes the CRC-32C of metadata and payload."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["crc_of_suffix"]
-
 _POLYNOMIAL: Final = 0x82F63B78
 """The polynomial of CRC-32C; the highest bit is the coefficient of 1."""
 

@@ -29,8 +29,6 @@ from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.problems import Problem
 from pcli.codec.wire.truncated_messages import without_truncated_field
 
-__all__ = ["MESSAGE", "SEND", "Frame", "Parts", "pull_type", "split"]
-
 SEND: Final = BY_NAME["SEND"].number
 """The type of the command that publishes an entry to the broker."""
 

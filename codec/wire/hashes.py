@@ -12,18 +12,6 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = [
-    "CONSISTENT_RANGE",
-    "SLOTS",
-    "java_string_hash",
-    "murmur3_31",
-    "murmur3_32",
-    "partition_key_bytes",
-    "partition_of",
-    "slot_of",
-    "sticky_hash",
-]
-
 SLOTS: Final = 65536
 """Number of slots of a Key_Shared subscription with ranges (auto-split or sticky): 0 to 65535."""
 

@@ -22,8 +22,6 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["pull_bytes"]
-
 _TEXT: Final = bytes([9, 10, 13, *range(32, 127)])
 _OFFSET: Final = re.compile(
     r"\s*(?:(?:0[xX])?[0-9a-fA-F]{4,16}(?P<colon>:)\s*|(?P<bare>[0-9a-fA-F]{4,16})\s{1,3})(?=\S)"

@@ -24,21 +24,6 @@ import google_crc32c
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
 
-__all__ = [
-    "pull_ack",
-    "pull_first_id",
-    "pull_flow",
-    "pull_ids",
-    "pull_long",
-    "pull_send",
-    "push_ack",
-    "push_flow",
-    "push_message",
-    "push_send",
-    "push_send_receipt",
-    "push_varint",
-]
-
 _two_lengths = Struct(">II").pack
 _headers = Struct(">HII").pack
 _u32 = Struct(">I").pack

@@ -45,8 +45,6 @@ from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import push_varint
 from pcli.codec.wire.near import near
 
-__all__ = ["pull_wire_json", "push_wire_json"]
-
 _UNSIGNED: Final = {
     FieldDescriptor.TYPE_UINT64: 64,
     FieldDescriptor.TYPE_FIXED64: 64,

@@ -9,8 +9,6 @@ from typing import Final
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 
-__all__ = ["MessageId", "position", "signed"]
-
 # Size of each number in bits, including the sign: the broker uses Java's long and int.
 _BITS: Final = (64, 64, 32, 32)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")

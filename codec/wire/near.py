@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["near"]
-
 
 def near(word: str, known: Iterable[str]) -> str:
     """Return ``; near: a, b`` with at most three similar known words, or an empty string if there are none."""

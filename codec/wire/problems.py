@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["KINDS", "Problem"]
-
 KINDS: Final[dict[str, str]] = {
     "batch": "the batch does not contain as many messages as its metadata states, or their lengths are wrong",
     "broker-entry": "the broker entry metadata cannot be parsed, or its length is wrong",

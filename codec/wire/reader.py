@@ -17,8 +17,6 @@ from pcli.codec.errors import RemoteError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 from pcli.codec.wire.frame import Frame, pull_type
 
-__all__ = ["FrameReader"]
-
 _u32 = Struct(">I").unpack_from
 
 

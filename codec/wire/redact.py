@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pcli.codec.proto import pb
     from pcli.codec.wire.problems import Problem
 
-__all__ = ["SECRET_FIELDS", "hidden", "secret_bytes", "secret_values"]
-
 SECRET_FIELDS: Final = frozenset({
     "CommandConnect.auth_data",
     "CommandConnect.original_auth_data",

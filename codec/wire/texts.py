@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["as_text"]
-
 
 def as_text(value: str | bytes) -> str:
     r"""Return a string field as text. protobuf returns it as bytes if it is invalid UTF-8, which proto2 allows.

@@ -14,8 +14,6 @@ from urllib.parse import quote, unquote
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["DOMAINS", "TopicName", "full_name", "split_partition"]
-
 DOMAINS: Final = ("persistent", "non-persistent", "topic", "segment")
 """The domains of topics. The last two domains are for scalable topics (5.0)."""
 

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from pcli.codec.wire.hot import push_varint
 
-__all__ = ["MAX_DEPTH", "last_whole_field", "without_truncated_field"]
-
 MAX_DEPTH: Final = 100
 """Maximum depth of nested messages, as in protobuf."""
 

@@ -18,8 +18,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS, CommandRow
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = ["lua_dissector"]
-
 _SOURCES: Final = ("fields.lua", "entries.lua", "conversations.lua", "frames.lua")
 
 _NUMBERS: Final = {

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.settings import Settings
 
-__all__ = ["application"]
-
 _log: Final = logging.getLogger("pcli.minibroker")
 
 _STATUS: Final = {

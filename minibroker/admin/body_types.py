@@ -7,24 +7,6 @@ from typing import Any, Final
 from pcli.minibroker.policies.java_types import STRING, Enum, EnumSet, JavaList, Map, Strings, bean
 from pcli.minibroker.policies.policy_types import AUTH_ACTION
 
-__all__ = [
-    "BOOKIE_INFO",
-    "CLUSTER",
-    "CLUSTER_NAMES",
-    "CLUSTER_URLS",
-    "FAILURE_DOMAIN",
-    "GRANTED_TOPICS",
-    "ISOLATION_POLICY",
-    "MESSAGE_ID",
-    "PARTITIONED_METADATA",
-    "RESET_CURSOR",
-    "RESOURCE_GROUP",
-    "RESOURCE_QUOTA",
-    "REVOKED_TOPICS",
-    "SCHEMA",
-    "TENANT",
-]
-
 _DATA: Final = "org.apache.pulsar.common.policies.data"
 _LARGEST: Final = (1 << 63) - 1
 

@@ -11,8 +11,6 @@ from pcli.minibroker.admin.body_types import CLUSTER, CLUSTER_NAMES, CLUSTER_URL
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
 from pcli.minibroker.policies.policy_store import Cluster
 
-__all__ = ["ENDPOINTS"]
-
 _NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _DOMAINS: Final = f"{_CLUSTER}/failureDomains"

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = [
-    "NAMED",
-    "VARIANTS",
-    "Call",
-    "Endpoint",
-    "PageError",
-    "RedirectionError",
-    "Reply",
-    "RestError",
-    "check_persistent",
-    "unexpected",
-]
-
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)

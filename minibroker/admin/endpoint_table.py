@@ -35,8 +35,6 @@ from pcli.minibroker.admin.topics import (
     topics,
 )
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *lookup.ENDPOINTS,
     *partitioned_topics.ENDPOINTS,

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pcli.minibroker.versions import Version
 
-__all__ = ["error_page"]
-
 _SERVLET: Final = "org.glassfish.jersey.servlet.ServletContainer-0"
 _PAGE: Final = """<html>
 <head>

@@ -8,8 +8,6 @@ from pcli.codec.scalable import SegmentName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 from pcli.minibroker.policies.policy_store import Namespace
 
-__all__ = ["ENDPOINTS"]
-
 _TOPIC: Final = "/{domain}/{tenant}/{namespace}/{topic}"
 _SCALABLE: Final = "/{scalable_domain}/{tenant}/{namespace}/{topic}"
 _SETTING: Final = "scalableTopicsEnabled"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Namespace
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "bundle_in_path", "check_deletable", "existing_bundle"]
-
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _BUNDLE: Final = f"{_SPACE}/{{bundle}}"
 _SPECIFIED: Final = "specified_positions_divide"

@@ -7,8 +7,6 @@ from typing import Any, Final
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
 from pcli.minibroker.policies.java_types import BOOLEAN, RAW_TEXT, STRING_LIST, STRING_MAP
 
-__all__ = ["ENDPOINTS", "check_tenant"]
-
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
 

@@ -35,8 +35,6 @@ from pcli.minibroker.versions import WITH_REPLICATOR
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
 
-__all__ = ["ENDPOINTS", "delete_namespace"]
-
 _TENANT: Final = "/admin/v2/namespaces/{tenant}"
 _SPACE: Final = f"{_TENANT}/{{namespace}}"
 

@@ -17,8 +17,6 @@ from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.policies.java_types import LONG, Enum, bean
 from pcli.minibroker.policies.policy_store import Namespace, TopicValues
 
-__all__ = ["ENDPOINTS", "OFFLOAD_POLICIES"]
-
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _POLICIES: Final = "offload_policies"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-__all__ = ["Operation", "operations"]
-
 
 class Operation(NamedTuple):
     """An operation."""

@@ -21,8 +21,6 @@ from pcli.minibroker.transactions.metadata_store_service import ASSIGN
 if TYPE_CHECKING:
     from pcli.minibroker.security.authorization import AuthorizationService
 
-__all__ = ["UNAUTHENTICATED", "check_permission"]
-
 UNAUTHENTICATED: Final = frozenset(("/metrics", "/status.html"))
 """Paths that require no authentication (authenticateMetricsEndpoint is false)."""
 

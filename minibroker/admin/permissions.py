@@ -11,8 +11,6 @@ from pcli.minibroker.policies.java_types import STRING_SET
 from pcli.minibroker.policies.policy_types import AUTH_ACTIONS
 from pcli.minibroker.topic_names import namespace_of
 
-__all__ = ["ENDPOINTS"]
-
 _NAMESPACES: Final = "/admin/v2/namespaces"
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.policies.policy_store import Namespace
 
-__all__ = ["ENDPOINTS"]
-
-
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 

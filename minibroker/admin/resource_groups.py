@@ -8,8 +8,6 @@ from pcli.minibroker.admin.body_types import RESOURCE_GROUP, RESOURCE_QUOTA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.admin.namespace_bundles import existing_bundle
 
-__all__ = ["ENDPOINTS"]
-
 _GROUPS: Final = "/admin/v2/resourcegroups"
 _QUOTAS: Final = "/admin/v2/resource-quotas"
 _BUNDLE: Final = f"{_QUOTAS}/{{tenant}}/{{namespace}}/{{bundle}}"

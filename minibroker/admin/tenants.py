@@ -10,8 +10,6 @@ from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.admin.namespaces import delete_namespace
 from pcli.minibroker.policies.policy_store import Tenant
 
-__all__ = ["ENDPOINTS"]
-
 _NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 _TENANT: Final = "/admin/v2/tenants/{tenant}"
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.metadata_store import MLTransactionMetadataStore, TxnMeta
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["ENDPOINTS"]
-
 _BASE: Final = "/admin/v3/transactions"
 _TOPIC: Final = "{tenant}/{namespace}/{topic}"
 _SUBSCRIPTION: Final = f"{_TOPIC}/{{subscription}}"

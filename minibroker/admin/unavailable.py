@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError
 
-__all__ = ["ENDPOINTS"]
-
 _PACKAGES: Final = "/admin/v3/packages/{kind}/{tenant}/{namespace}"
 _VERSION: Final = f"{_PACKAGES}/{{package}}/{{version}}"
 _WORKER: Final = (

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Position
 
-__all__ = ["HANDLERS", "HOT_HANDLERS"]
-
 
 def hot_ack(
     connection: Connection, consumer_id: int, kind: int, ids: list[tuple[int, int, int, int]], request_id: int

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection, Handler
     from pcli.minibroker.security.authentication import AuthenticationService, Principal
 
-__all__ = ["HANDLERS"]
-
 _FAILED: Final = Refused(pb.AuthenticationError, "Failed to authenticate")
 _REFRESH: Final = b"PulsarAuthRefresh"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.storage.entry import Entry
 
-__all__ = ["HANDLERS"]
-
 
 def _consumer(connection: Connection, consumer_id: int) -> Consumer:
     consumer = connection.consumers.get(consumer_id)

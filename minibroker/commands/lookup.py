@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler
 
-__all__ = ["HANDLERS", "check_pending_lookups"]
-
 
 def check_pending_lookups(connection: Connection) -> None:
     """Raise Refused (TooManyRequests) if maxConcurrentLookupRequest permits no lookup. Lookups never overlap."""

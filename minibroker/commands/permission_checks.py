@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.connection import Connection
 
-__all__ = ["is_superuser", "principal_of", "require_consume", "require_list", "require_lookup", "require_produce"]
-
 
 def _roles(connection: Connection) -> tuple[str, ...]:
     return required_roles(connection.role, connection.original_principal)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler
 
-__all__ = ["HANDLERS"]
-
 
 def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame) -> None:
     """Handle PRODUCER. Raises Refused; the response may be sent later, or in two parts."""

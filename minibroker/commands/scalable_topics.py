@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler
 
-__all__ = ["HANDLERS"]
-
 
 def _look_up(connection: Connection, command: pb.CommandScalableTopicLookup, frame: Frame) -> None:
     name = _name(command.topic)

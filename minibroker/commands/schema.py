@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler
 
-__all__ = ["HANDLERS"]
-
 _VERSION_BYTES: Final = 8
 
 

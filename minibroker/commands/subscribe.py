@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["HANDLERS"]
-
 _RESERVED: Final = "pulsar.dedup"
 """The name of the deduplication cursor."""
 

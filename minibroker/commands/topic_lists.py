@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler, PulsarService
 
-__all__ = ["HANDLERS"]
-
 _KINDS: Final = {
     pb.CommandGetTopicsOfNamespace.PERSISTENT: (True,),
     pb.CommandGetTopicsOfNamespace.NON_PERSISTENT: (False,),

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.metadata_store import TxnMeta
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["HANDLERS", "SCALABLE_HANDLERS"]
-
 _Coordinate = Callable[["Connection", Any, Any], bool]
 """The type of the functions that handle a coordinator command: function(connection, command, response).
 

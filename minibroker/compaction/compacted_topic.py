@@ -17,8 +17,6 @@ from pcli.codec.proto import pb
 from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.storage.spilling_storage import Storage
 
-__all__ = ["CompactedLedger", "CompactedTopic", "MessagePosition"]
-
 _LENGTHS: Final = 8
 """The bytes of the two lengths in a stored RawMessage, before its id and its entry."""
 

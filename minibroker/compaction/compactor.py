@@ -25,8 +25,6 @@ from pcli.minibroker.compaction.raw_batch_converter import (
 )
 from pcli.minibroker.storage.entry import Entry
 
-__all__ = ["TwoPhaseCompactor"]
-
 _SLICE: Final = 500
 """Number of entries after which a compaction pauses, so that the broker serves its clients in the meantime."""
 

@@ -22,16 +22,6 @@ from pcli.codec.wire.build import push_entry
 from pcli.codec.wire.problems import Problem
 from pcli.minibroker.storage.entry import Entry, metadata_bounds
 
-__all__ = [
-    "CompactionData",
-    "DamagedBatchError",
-    "UndecodableBatchError",
-    "compaction_data",
-    "is_readable_batch",
-    "rebatch",
-    "single_compaction_data",
-]
-
 _COMPACTED_OUT: Final = pb.SingleMessageMetadata(compacted_out=True)
 
 

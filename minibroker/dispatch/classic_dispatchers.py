@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = [
-    "PersistentDispatcherMultipleConsumersClassic",
-    "PersistentStickyKeyDispatcherMultipleConsumersClassic",
-    "PersistentStreamingDispatcherMultipleConsumers",
-    "PersistentStreamingDispatcherSingleActiveConsumer",
-]
-
 
 class PersistentDispatcherMultipleConsumersClassic(PersistentDispatcherMultipleConsumers):
     """The classic dispatcher for Shared subscriptions."""

@@ -23,8 +23,6 @@ from pcli.minibroker.errors import Refused
 if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
 
-__all__ = ["INT_RANGE", "ConsistentHashing", "ConsumerSelector", "HashRangeAutoSplit", "HashRangeExclusive"]
-
 INT_RANGE: Final = (1 << 31) - 2
 """Size of the ring of the Classic dispatcher."""
 

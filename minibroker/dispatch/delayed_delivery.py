@@ -12,8 +12,6 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
-__all__ = ["InMemoryDelayedDeliveryTracker"]
-
 _CONTAINER: Final = 8192
 """Maximum size of the values of a bitmap in bytes."""
 

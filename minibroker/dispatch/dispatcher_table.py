@@ -26,8 +26,6 @@ from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, S
 if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = ["KINDS", "DispatcherKind", "make_dispatcher"]
-
 
 @dataclass(frozen=True, slots=True)
 class DispatcherKind:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.dispatch.consumer_selectors import ConsumerSelector
     from pcli.minibroker.topics.consumer import Consumer
 
-__all__ = ["DrainingHashesTracker"]
-
 
 @dataclass(slots=True)
 class _Draining:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.topics.consumer import Consumer
 
-__all__ = ["EntryBucketSelector", "uses_entry_buckets"]
-
 
 def uses_entry_buckets(meta: pb.KeySharedMeta | None, settings: Settings) -> bool:
     """Return whether a consumer requests entry buckets. A version without scalable topics ignores the request."""

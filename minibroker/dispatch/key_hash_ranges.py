@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
 
-__all__ = ["KeyHashRanges"]
-
 
 class KeyHashRanges:
     """A set of slots as ranges."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = ["PersistentDispatcherMultipleConsumers"]
-
 
 class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     """The dispatcher that sends to all consumers in turn."""

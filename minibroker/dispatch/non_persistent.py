@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = [
-    "NonPersistentDispatcher",
-    "NonPersistentDispatcherMultipleConsumers",
-    "NonPersistentDispatcherSingleActiveConsumer",
-    "NonPersistentStickyKeyDispatcherMultipleConsumers",
-]
-
 
 class NonPersistentDispatcher(Dispatcher):
     """A dispatcher without a cursor and without redelivery. If no consumer is available, the entry is dropped."""

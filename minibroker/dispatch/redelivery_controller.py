@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
-__all__ = ["MessageRedeliveryController"]
-
 
 class MessageRedeliveryController:
     """The offsets to redeliver, with their slots and redelivery counts."""

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
 
-__all__ = ["RoundRobin"]
-
 
 class RoundRobin:
     """The round robin over the dispatcher's list of consumers."""

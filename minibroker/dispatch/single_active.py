@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = ["PersistentDispatcherSingleActiveConsumer", "by_index", "by_ring", "candidates"]
-
 
 class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
     """The dispatcher that sends only to the active consumer."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "is_sticky", "make_selector", "overlapping_consumer_in"]
-
 
 def is_sticky(meta: pb.KeySharedMeta | None) -> bool:
     """Return whether consumers declare their ranges. If not, ranges are assigned."""

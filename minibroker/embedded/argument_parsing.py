@@ -11,8 +11,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
 
-__all__ = ["check_exposure", "host_of", "port_of", "seconds_of", "setting_text", "size_of"]
-
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.embedded.conversation_log import Frames
     from pcli.minibroker.server.intercepting_server import InterceptingServer
 
-__all__ = ["BrokerClock", "BrokerFaults", "Waiter"]
-
-
 RunInBroker = Callable[[Callable[["InterceptingServer"], Any]], Any]
 """A function that runs a given function in the broker's thread and returns its result."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.observer_state import Facts
     from pcli.codec.payload import Message
 
-__all__ = ["Frames", "LoggedFrame"]
-
 _COST: Final = 400
 """Approximate memory of a chunk or a frame in addition to its bytes."""
 

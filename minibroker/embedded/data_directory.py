@@ -28,8 +28,6 @@ from pcli.minibroker.storage.entry import Entry, metadata_bounds
 from pcli.minibroker.storage.sqlite_database import FILE, FORMAT, SqliteDatabase
 from pcli.minibroker.topics.topic_documents import LEDGERS
 
-__all__ = ["Report", "check", "export_lines", "import_lines"]
-
 _READ: Final = 1000
 _BATCH_BYTES: Final = 4 << 20
 

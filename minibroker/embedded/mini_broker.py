@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.embedded.snapshots import TopicState
     from pcli.minibroker.storage.broker_storage import Database
 
-__all__ = ["MiniBroker"]
-
 _LOG: Final = 64 << 20
 _T = TypeVar("_T")
 

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 
     _Reader = Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
 
-__all__ = [
-    "client",
-    "create_topic",
-    "describe",
-    "disconnect",
-    "live_frames",
-    "partitioned_name",
-    "state",
-    "topic_names",
-    "turn",
-    "unload",
-]
-
 
 def partitioned_name(text: str) -> tuple[TopicName, int]:
     """Parse ``orders`` or ``jobs:4``. Return the topic name and the number of partitions or 0. Raises LocalError."""

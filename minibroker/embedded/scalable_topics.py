@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
     from pcli.minibroker.server.intercepting_server import InterceptingServer
 
-__all__ = ["BrokerScalableTopic", "crash", "find_or_create"]
-
 
 class BrokerScalableTopic:
     """A scalable topic of a MiniBroker."""

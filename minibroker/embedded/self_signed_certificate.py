@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["CertificateFiles", "create"]
-
 
 class CertificateFiles(NamedTuple):
     """The files of a certificate."""

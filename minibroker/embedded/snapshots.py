@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = [
-    "ConsumerState",
-    "ProducerState",
-    "StoredMessage",
-    "SubscriptionState",
-    "TopicState",
-    "partitioned_state",
-    "topic_state",
-]
-
 _ALL: Final = 1 << 62
 
 

@@ -10,8 +10,6 @@ from pcli.codec.errors import LocalError
 from pcli.minibroker.security.authorization import CONSUME, PRODUCE
 from pcli.minibroker.security.tokens import create_token
 
-__all__ = ["actions_of", "create_tokens"]
-
 
 def actions_of(role: str, actions: str | Iterable[str]) -> list[str] | None:
     """Return the actions of a role, or None for a superuser. Raises LocalError."""

@@ -16,8 +16,6 @@ from pcli.minibroker.policies.errors import BadValueError
 if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
 
-__all__ = ["AUTO_SCALE_POLICY", "AutoScalePolicy", "check_override", "effective_policy", "setting_of"]
-
 AUTO_SCALE_POLICY: Final = "scalableTopicAutoScalePolicy"
 """The name of the policy of a namespace."""
 _RATES: Final = ("MsgRateIn", "BytesRateIn", "MsgRateOut", "BytesRateOut")

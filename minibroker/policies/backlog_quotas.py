@@ -13,8 +13,6 @@ from pcli.minibroker.policies.errors import BadValueError
 if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
 
-__all__ = ["AGE", "SIZE", "default_quota", "exceeds_retention", "read_quota"]
-
 SIZE: Final = "destination_storage"
 AGE: Final = "message_age"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["BadValueError", "unexpected_error"]
-
 
 class BadValueError(LocalError):
     """An invalid value of a policy.

@@ -19,34 +19,6 @@ from typing import Any, Final, Protocol
 
 from pcli.minibroker.policies.json_parser import JsonError, JsonParser
 
-__all__ = [
-    "BOOLEAN",
-    "BOOLEAN_OBJECT",
-    "DOUBLE",
-    "INT",
-    "INTEGER",
-    "LONG",
-    "LONG_LIST",
-    "LONG_OBJECT",
-    "RAW_TEXT",
-    "STRING",
-    "STRING_LIST",
-    "STRING_MAP",
-    "STRING_SET",
-    "Bean",
-    "EmptyBodyError",
-    "Enum",
-    "EnumSet",
-    "JavaList",
-    "JavaType",
-    "Map",
-    "RawText",
-    "Strings",
-    "bean",
-    "convert",
-    "convert_value",
-]
-
 _TOKENS: Final = {
     "VALUE_STRING": "String value",
     "VALUE_NUMBER_INT": "Integer value",

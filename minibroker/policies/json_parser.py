@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from pcli.minibroker.policies.errors import BadValueError
 
-__all__ = ["JsonError", "JsonParser"]
-
 _SOURCE: Final = "Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); "
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _PLAIN: Final = re.compile(rb'[^"\\\x00-\x1f]*')

@@ -11,18 +11,6 @@ from typing import Any, Final
 from pcli.minibroker.policies.errors import BadValueError, unexpected_error
 from pcli.minibroker.settings import Settings
 
-__all__ = [
-    "Check",
-    "auto_topic_creation",
-    "entry_filters",
-    "message_size",
-    "not_negative",
-    "persistence",
-    "retention",
-    "subscription_types",
-    "topic_subscription_types",
-]
-
 Check = Callable[[Any, Settings], None]
 """A check of a value."""
 

@@ -21,8 +21,6 @@ from pcli.minibroker.errors import decoding
 from pcli.minibroker.policies.policy_store import Cluster, Namespace, Policies, Tenant, TopicValues
 from pcli.minibroker.topic_names import document_path, topic_of_path
 
-__all__ = ["ADMIN", "PolicyDocuments"]
-
 ADMIN: Final = "/admin/"
 """Start of the paths of all these documents."""
 _CLUSTERS: Final = f"{ADMIN}clusters/"

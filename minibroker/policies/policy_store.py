@@ -25,8 +25,6 @@ from pcli.minibroker.policies.backlog_quotas import default_quota
 from pcli.minibroker.policies.policy_table import BY_SETTING, NAMESPACE, TOPIC, Policy
 from pcli.minibroker.settings import Settings
 
-__all__ = ["Cluster", "Namespace", "Policies", "Tenant", "TopicValues"]
-
 _HASHES: Final = 1 << 32
 _SUBSTITUTES: Final = {
     "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": "brokerDeleteInactiveTopicsFrequencySeconds"

@@ -28,8 +28,6 @@ from pcli.minibroker.policies.java_types import (
 )
 from pcli.minibroker.settings import Settings
 
-__all__ = ["BY_SETTING", "NAMESPACE", "POLICIES", "TOPIC", "Policy"]
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:

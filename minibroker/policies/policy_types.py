@@ -6,28 +6,6 @@ from typing import Final
 
 from pcli.minibroker.policies.java_types import Enum, EnumSet, bean
 
-__all__ = [
-    "AUTH_ACTION",
-    "AUTH_ACTIONS",
-    "AUTO_SCALE",
-    "AUTO_SUBSCRIPTION_CREATION",
-    "AUTO_TOPIC_CREATION",
-    "BACKLOG_QUOTA",
-    "BOOKIE_AFFINITY",
-    "DELAYED_DELIVERY",
-    "DISPATCH_RATE",
-    "ENTRY_FILTERS",
-    "INACTIVE_TOPIC",
-    "PERSISTENCE",
-    "PUBLISH_RATE",
-    "RETENTION",
-    "SCHEMA_AUTO_UPDATE_STRATEGY",
-    "SCHEMA_STRATEGY",
-    "SUBSCRIBE_RATE",
-    "SUBSCRIPTION_AUTH_MODE",
-    "SUBSCRIPTION_TYPES",
-]
-
 _DATA: Final = "org.apache.pulsar.common.policies.data"
 
 

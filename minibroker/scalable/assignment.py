@@ -20,8 +20,6 @@ from pcli.codec.scalable import Layout, Segment
 from pcli.codec.scalable.segment_name import HASHES
 from pcli.minibroker.scalable.layout_changes import buckets
 
-__all__ = ["assign", "message_of", "readable"]
-
 Assignment = dict[str, list[tuple[Segment, bool]]]
 """The segments of each consumer by name, and whether the segment is shared."""
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.subscription_coordinator import SubscriptionCoordinator
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["AutomaticChanges"]
-
 _PRUNE_INTERVAL_MS: Final = 60_000
 
 

@@ -18,19 +18,6 @@ from collections.abc import Sequence
 from pcli.codec.scalable import Layout, Segment
 from pcli.codec.scalable.segment_name import HASHES, initial_starts
 
-__all__ = [
-    "LayoutError",
-    "buckets",
-    "initial",
-    "merge",
-    "migrated",
-    "of_classic_topic",
-    "prune",
-    "rebucket",
-    "split",
-    "times_of_changes",
-]
-
 
 class LayoutError(Exception):
     """A change that a layout does not permit. The text is that of the real broker."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.scalable_broker import ScalableBroker
     from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
 
-__all__ = ["migrate"]
-
 _MARK: Final = "__pulsar.v5.managed"
 """The key in the metadata of producers and consumers of V5 clients."""
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.topic_registry import TopicRegistry
 
-__all__ = ["ScalableBroker"]
-
 
 class ScalableBroker(BrokerService, Protocol):
     """What scalable topics need of a broker (implemented by `broker.Broker`)."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.subscription_coordinator import SubscriptionCoordinator
     from pcli.minibroker.scheduler import Interval
 
-__all__ = ["LayoutOperation", "ScalableTopic", "SegmentLoad", "dag_message"]
-
 
 class LayoutOperation(NamedTuple):
     """A change of the layout, for the statistics."""

@@ -16,8 +16,6 @@ from pcli.minibroker.scalable.scalable_topic import ScalableTopic
 if TYPE_CHECKING:
     from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
 
-__all__ = ["TOPICS", "ScalableTopicDocuments"]
-
 TOPICS: Final = "/topics/"
 """The start of the paths of all documents."""
 _FIELDS: Final = ("properties", "policy", "subscription_types")

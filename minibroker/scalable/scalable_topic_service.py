@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.scalable_broker import ScalableBroker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ScalableTopicService"]
-
 _NOT_FOUND: Final = "org.apache.pulsar.client.admin.PulsarAdminException$NotFoundException"
 
 

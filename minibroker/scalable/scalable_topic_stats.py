@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.subscription_coordinator import SubscriptionCoordinator
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["scalable_topic_stats", "segment_stats"]
-
 Json = dict[str, Any]
 
 _NAMES: Final = {"byteRateIn": "msgThroughputIn", "byteRateOut": "msgThroughputOut"}

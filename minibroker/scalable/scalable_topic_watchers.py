@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.scalable_topic import ScalableTopic
     from pcli.minibroker.scalable.subscription_coordinator import Client
 
-__all__ = ["ScalableTopicWatchers", "matches"]
-
 
 def matches(properties: Mapping[str, str], filters: Mapping[str, str]) -> bool:
     """Return whether properties contain all filters."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.minibroker.scheduler import Scheduler
 
-__all__ = ["Client", "RegisteredConsumer", "SubscriptionCoordinator"]
-
 _FIRST_CHECK_MS: Final = 2000
 _LONGEST_DELAY_MS: Final = 30_000
 

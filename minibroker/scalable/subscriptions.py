@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = ["create_subscription", "delete_subscription", "seek", "skip_all"]
-
 
 def _each(service: ScalableTopicService, topic: ScalableTopic, name: str) -> Iterator[tuple[Segment, Subscription]]:
     for segment in topic.layout.segments.values():

@@ -18,8 +18,6 @@ import json
 import re
 from typing import Any, Final
 
-__all__ = ["AvroError", "AvroSchema", "can_read", "normal_form", "parse"]
-
 _MAX_DEPTH: Final = 100
 _MAX_JSON_DEPTH: Final = 500
 """Maximum nesting of lists and objects, also in properties, so that the schema can be printed recursively."""

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pcli.minibroker.schema.avro_compatibility import AvroSchema, Field
 
-__all__ = ["MAX_TEXT", "pretty_text"]
-
 MAX_TEXT: Final = 1 << 19
 """Maximum number of characters. An error with the texts of two schemas then fits into a frame."""
 

@@ -30,17 +30,6 @@ from pcli.minibroker.errors import Refused, decoding
 from pcli.minibroker.schema.avro_compatibility import AvroError, AvroSchema, can_read, normal_form, parse
 from pcli.minibroker.schema.avro_text import pretty_text
 
-__all__ = [
-    "SCHEMAS",
-    "TYPE_NAMES",
-    "InvalidSchemaData",
-    "SchemaDocuments",
-    "SchemaRegistry",
-    "StoredSchema",
-    "version_number",
-]
-
-
 _Effective = Callable[[str], Any]
 """A function that returns the topic's effective value of a setting, by its name in broker.conf."""
 

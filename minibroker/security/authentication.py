@@ -21,8 +21,6 @@ from pcli.minibroker.security.tokens import InvalidTokenError, TokenKey, key_byt
 if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
 
-__all__ = ["AuthenticationError", "AuthenticationService", "Credentials", "Principal"]
-
 
 class AuthenticationError(Exception):
     """A failed authentication. The text is for the broker's log."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.policies.policy_store import Policies
 
-__all__ = ["CONSUME", "PRODUCE", "AuthorizationService", "required_roles"]
-
 PRODUCE: Final = "produce"
 CONSUME: Final = "consume"
 

@@ -21,8 +21,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Claims", "InvalidTokenError", "TokenKey", "create_token", "key_bytes", "parts"]
-
 Claims = dict[str, Any]
 _HMAC: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Minimum length of the secret key in bytes, by algorithm."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Clock", "ManualClock"]
-
 
 class Clock:
     """A clock in nanoseconds since 1970. It adds the elapsed monotonic time to the system time of its start."""

@@ -29,8 +29,6 @@ from pcli.minibroker.errors import Refused
 if TYPE_CHECKING:
     from pcli.minibroker.storage.broker_storage import DurableBrokerStorage
 
-__all__ = ["CommitGate"]
-
 _log = logging.getLogger("pcli.minibroker")
 
 _FLUSH_SECONDS: Final = 1.0

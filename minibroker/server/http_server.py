@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.settings import Settings
 
-__all__ = ["HttpServer"]
-
-
 _log: Final = logging.getLogger("pcli.minibroker")
 
 _errors: Final = logging.Logger("pcli.minibroker", logging.ERROR)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
     from pcli.minibroker.server.clock import Clock
 
-__all__ = ["TappedHttp"]
-
 
 class TappedHttp(asyncio.Protocol):
     """A wrapper for a connection's protocol that reports all bytes to the taps."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.broker_storage import Database
     from pcli.minibroker.storage.spilling_storage import Pool
 
-__all__ = ["InterceptingServer"]
-
 _MS = 1_000_000
 
 

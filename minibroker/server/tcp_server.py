@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.broker_storage import Database
     from pcli.minibroker.storage.spilling_storage import Pool
 
-__all__ = ["Server", "new_event_loop", "socket_addresses", "wall_clock"]
-
 _log = logging.getLogger("pcli.minibroker")
 
 _FULL: Final = 8 << 20

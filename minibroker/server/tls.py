@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pcli.minibroker.settings import Settings
 
-__all__ = ["ServerContext", "certificate_role"]
-
 _log: Final = logging.getLogger("pcli.minibroker")
 
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["internal_stats", "ledger_properties", "position", "schema_entry_size"]
-
-
 _REPLICATED: Final[Json] = {"pulsar.replicated.subscription": 1}
 _NO_LEDGER: Final[Json] = {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False}
 

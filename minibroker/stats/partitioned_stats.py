@@ -16,8 +16,6 @@ from typing import Any, Final
 from pcli.minibroker.stats.topic_stats import Json
 from pcli.minibroker.timestamps import instant_text
 
-__all__ = ["partitioned_stats"]
-
 _NO_VALUE: Final = frozenset(("metadata", "topicEpoch"))
 """Fields of new objects that have no value, besides texts."""
 

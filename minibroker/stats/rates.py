@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     _Client: TypeAlias = Producer | Consumer | Subscription
 
-__all__ = ["NO_RATE", "Rates"]
-
 _NO_STORAGE_RATE: Final = StorageRate()
 _STORAGE_PERIOD: Final = 60_000
 """The default of managedLedgerStatsPeriodSeconds."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["Json", "topic_stats"]
-
 Json = dict[str, Any]
 
 _MODES: Final = {

@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.metadata_store import MLTransactionMetadataStore, TxnMeta
     from pcli.minibroker.transactions.pending_ack_handle import Place
 
-__all__ = [
-    "buffer_stats",
-    "coordinator_stats",
-    "in_buffer_stats",
-    "in_pending_ack_stats",
-    "log_stats",
-    "metadata_stats",
-    "pending_ack_stats",
-    "position_state",
-]
-
 Json = dict[str, Any]
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pcli.minibroker.storage.ledger import ManagedLedger
 
-__all__ = ["backlog_size", "entries_of_size"]
-
 _OVERHEAD: Final = 64
 """Bytes that are added to each entry in the estimate of a read (BOOKKEEPER_READ_OVERHEAD_PER_ENTRY)."""
 

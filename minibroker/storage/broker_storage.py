@@ -20,17 +20,6 @@ from typing import Any, Final, Protocol
 from pcli.minibroker.errors import decoding
 from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage, Storage, StorageFull
 
-__all__ = [
-    "Batch",
-    "BrokerStorage",
-    "Database",
-    "Document",
-    "Documented",
-    "DurableBrokerStorage",
-    "MemoryBrokerStorage",
-    "StoredEntries",
-]
-
 _LAST_STORAGE_ID: Final = "/last-storage-id"
 """The path of the document with the highest storage id that was ever used."""
 

@@ -20,8 +20,6 @@ from typing import Final, Protocol
 from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.storage.ledger import ManagedLedger
 
-__all__ = ["CursorChanges", "ManagedCursor"]
-
 _SHIFT: Final = 10
 _PAGE: Final = 1 << _SHIFT
 _MASK: Final = _PAGE - 1

@@ -20,8 +20,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.hashes import murmur3_31, partition_key_bytes
 
-__all__ = ["Entry", "block_start", "metadata_bounds", "sticky_key"]
-
 _u16 = Struct(">H").unpack_from
 _u32 = Struct(">I").unpack_from
 

@@ -27,8 +27,6 @@ from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.storage.spilling_storage import Storage
 
-__all__ = ["EntryCache", "Ledger", "ManagedLedger", "timestamp"]
-
 _MINUTE: Final = 60_000
 _MEGABYTE: Final = 1024 * 1024
 _NEVER: Final = 1 << 62

@@ -13,8 +13,6 @@ from typing import Any, Final
 from pcli.minibroker.storage.ledger import Ledger, ManagedLedger
 from pcli.minibroker.storage.spilling_storage import Storage
 
-__all__ = ["encode_ledgers", "restore_ledgers"]
-
 _READ_ENTRIES: Final = 1000
 
 

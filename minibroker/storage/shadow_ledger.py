@@ -22,8 +22,6 @@ from pcli.minibroker.storage.ledger import Ledger, ManagedLedger
 if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry
 
-__all__ = ["ShadowManagedLedger"]
-
 
 class _ShadowLedger(Ledger):
     """A ledger of the source as the shadow topic counts it."""

@@ -21,8 +21,6 @@ from typing import BinaryIO, Final, Protocol
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
 
-__all__ = ["Pool", "SpillingStorage", "Storage", "StorageFull"]
-
 _MEMORY: Final = 32 * 1024 * 1024
 """Limit of the entries in memory, in bytes, for all topics together."""
 

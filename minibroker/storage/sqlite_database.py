@@ -34,8 +34,6 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.broker_storage import Batch
 from pcli.minibroker.storage.write_ahead_log import damage
 
-__all__ = ["FILE", "FORMAT", "SqliteDatabase", "StoredBlock"]
-
 FILE: Final = "broker.db"
 """The name of the file in the data directory."""
 

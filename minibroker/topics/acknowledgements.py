@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Position, Subscription
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = [
-    "acknowledge",
-    "acknowledge_cumulative",
-    "acknowledge_messages",
-    "acknowledge_next",
-    "check_cumulative_position",
-    "check_positions",
-    "end_transaction",
-    "open_handle",
-]
-
 
 def acknowledge_messages(consumer: Consumer, offset: int, bits: int, *, store: bool) -> bool:
     """Store the remaining bits of a batch. Return True if none remain and the entry is therefore acknowledged.

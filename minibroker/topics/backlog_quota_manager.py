@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["BacklogQuotaManager", "OldestPosition"]
-
 _ERRORS: Final = {
     "producer_request_hold": pb.ProducerBlockedQuotaExceededError,
     "producer_exception": pb.ProducerBlockedQuotaExceededException,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
     from pcli.minibroker.versions import Version
 
-__all__ = ["BrokerService", "ClientRates", "Rate", "StorageRate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rate:

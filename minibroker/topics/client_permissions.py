@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.producer import Producer
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["disconnect_unauthorized"]
-
 
 def disconnect_unauthorized(topic: Topic, authorization: AuthorizationService) -> None:
     """Disconnect the consumers and producers of a topic that may not use it any more.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["Consumer"]
-
 _CHECKSUM: Final = CHECKSUM_MAGIC.to_bytes(2, "big")
 
 _block = attrgetter("block")

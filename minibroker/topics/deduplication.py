@@ -26,9 +26,6 @@ from pcli.minibroker.storage.entry import Entry
 if TYPE_CHECKING:
     from pcli.minibroker.storage.ledger import ManagedLedger
 
-__all__ = ["DEDUPLICATION", "DeduplicationSnapshot", "MessageDeduplication"]
-
-
 _MINUTE: Final = 60_000
 
 

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     DispatcherFactory: TypeAlias = Callable[[Subscription, int, pb.KeySharedMeta | None], "Dispatcher"]
 
-__all__ = [
-    "EXCLUSIVE",
-    "FAILOVER",
-    "KEY_SHARED",
-    "NO_COUNTS",
-    "SHARED",
-    "Dispatcher",
-    "PersistentDispatcher",
-    "conflict",
-]
-
 _plain = attrgetter("plain")
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.broker_service import BrokerService
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["EffectivePolicies", "Interceptors"]
-
 _INDEX: Final = "AppendIndexMetadataInterceptor"
 _TIMESTAMP: Final = "AppendBrokerTimestampMetadataInterceptor"
 

@@ -16,9 +16,6 @@ from pcli.codec.wire.hot import push_message, push_send_receipt, push_varint
 if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry
 
-__all__ = ["MessageFrameWriter", "SendReceiptWriter"]
-
-
 _two_lengths = Struct(">II").pack
 _SEND_RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["Producer"]
-
 _head = Struct(">HI").unpack_from
 _two_lengths = Struct(">II").unpack_from
 _crc32c = google_crc32c.value

@@ -26,8 +26,6 @@ from pcli.minibroker.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Claimant", "ProducerAccess"]
-
 
 class Claimant(Protocol):
     """The part of a producer that access modes use."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["Publication", "append", "publish"]
-
 _u16 = Struct(">H").unpack_from
 _u32 = Struct(">I").unpack_from
 _magic_and_size = Struct(">HI").pack

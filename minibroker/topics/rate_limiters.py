@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.ledger import ManagedLedger
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = [
-    "UNLIMITED",
-    "DispatchRateLimiter",
-    "PublishThrottle",
-    "RateLimiter",
-    "ResourceGroupThrottles",
-    "SubscribeLimiter",
-    "TokenBucket",
-]
-
-
 UNLIMITED: Final = 1 << 62
 """Number of available tokens if there is no limit."""
 

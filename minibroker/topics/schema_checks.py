@@ -12,8 +12,6 @@ from pcli.minibroker.schema.registry import InvalidSchemaData
 if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["add_producer_schema", "check_consumer_schema"]
-
 _EXCEPTION: Final = "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException"
 _ENFORCED: Final = (
     "Producers cannot connect or send message without a schema to topics with a schemawhen SchemaValidationEnforced "

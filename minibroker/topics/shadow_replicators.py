@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.ledger import ManagedLedger
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["SHADOW_SOURCE", "ShadowReplicators", "shadow_source"]
-
 SHADOW_SOURCE: Final = "PULSAR.SHADOW_SOURCE"
 """The property of a shadow topic that contains the name of its source (PROPERTY_SOURCE_TOPIC_KEY)."""
 _POSITION: Final = "__MSG_PROP_REPL_SOURCE_POSITION"

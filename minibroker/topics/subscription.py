@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic_documents import SubscriptionDocuments
     from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle
 
-__all__ = ["Position", "Subscription"]
-
 Position = tuple[int, int, int | None]
 """The position in an acknowledgement: ledger, entry, and the remaining bits of a batch (None for the whole entry)."""
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.producer import Producer
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["Topic"]
-
 
 class Topic:
     """A loaded topic."""

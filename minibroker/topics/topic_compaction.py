@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = [
-    "COMPACTION",
-    "AlreadyRunningError",
-    "CompactionDocument",
-    "CompactionRecord",
-    "TopicCompaction",
-    "is_system_cursor",
-]
-
-
 COMPACTION: Final = "__compaction"
 """The name of the compactor's subscription (Compactor.COMPACTION_SUBSCRIPTION)."""
 

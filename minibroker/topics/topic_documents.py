@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.deduplication import MessageDeduplication
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["LEDGERS", "SubscriptionDocuments", "TopicDocuments", "restore_subscriptions"]
-
-
 _DEDUPLICATION: Final = "/deduplication/"
 _TRANSACTIONS: Final = "/transaction-buffers/"
 

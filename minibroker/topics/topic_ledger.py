@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
-__all__ = ["LastDispatchableEntry", "LedgerTrimming", "mark_delete_positions", "open_ledger"]
-
 
 def open_ledger(topic: Topic) -> ManagedLedger:
     """Return the ledger of a topic. Raises Refused (PersistenceError) if the source of a shadow topic is missing."""

@@ -21,8 +21,6 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.topic_names import namespace_of
 from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["TopicListWatcher", "TopicListWatchers", "compile_pattern", "matching", "topics_hash", "without_scheme"]
-
 _SCHEMES: Final = ("persistent", "non-persistent", "^persistent", "^non-persistent")
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 _MATCH_SECONDS: Final = 0.05

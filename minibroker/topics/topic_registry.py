@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.broker_service import BrokerService
     from pcli.minibroker.topics.dispatcher import DispatcherFactory
 
-__all__ = ["TopicRegistry"]
-
 _WHOLE: Final = "0x00000000_0xffffffff"
 """The bundle of a namespace that does not exist."""
 

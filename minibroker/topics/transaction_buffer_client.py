@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic_registry import TopicRegistry
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["TransactionBufferClientImpl"]
-
 
 class TransactionBufferClientImpl:
     """The topics on which coordinators and clients end transactions."""

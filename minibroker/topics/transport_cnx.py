@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pcli.codec.session import ServerSession
     from pcli.minibroker.errors import Refused
 
-__all__ = ["TransportCnx"]
-
 
 class TransportCnx(Protocol):
     """A client's connection (interface TransportCnx; implemented by `connection.Connection`)."""

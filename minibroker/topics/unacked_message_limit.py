@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from pcli.minibroker.scheduler import Scheduler
 
-__all__ = ["UnackedMessageLimit"]
-
 _FIRST_CHECK: Final = 600_000
 _INTERVAL: Final = 30_000
 

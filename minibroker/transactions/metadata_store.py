@@ -23,8 +23,6 @@ from pcli.minibroker.transactions.txn_id import TxnId, text_of
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
 
-__all__ = ["MLTransactionMetadataStore", "OnEnd", "TxnMeta", "TxnStatus", "invalid_status", "not_owned"]
-
 OnEnd = Callable[[Refused | None], None]
 """The type of a function that is called when a transaction has ended, or with the error if it cannot be ended."""
 

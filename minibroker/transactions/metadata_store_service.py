@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scheduler import Scheduler
     from pcli.minibroker.settings import Settings
 
-__all__ = ["ASSIGN", "TransactionBufferClient", "TransactionMetadataStoreService", "assign_topic"]
-
 ASSIGN: Final = "persistent://pulsar/system/transaction_coordinator_assign"
 """The topic whose partitions are the coordinators. It has no messages."""
 

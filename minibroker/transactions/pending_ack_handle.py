@@ -28,8 +28,6 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.transactions.txn_id import TxnId, text_of
 
-__all__ = ["AckTarget", "PendingAckHandle", "Place"]
-
 Place = tuple[int, int]
 """Ledger id and entry id. The entry need not exist."""
 

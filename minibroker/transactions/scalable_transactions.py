@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.transactions.metadata_store_service import TransactionBufferClient
 
-__all__ = ["ScalableTransactions"]
-
 _ENDED: Final = (TxnStatus.COMMITTED, TxnStatus.ABORTED)
 
 

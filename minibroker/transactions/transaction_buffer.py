@@ -27,8 +27,6 @@ from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 from pcli.minibroker.transactions.txn_id import TXN_ABORT, TXN_COMMIT, TxnId, marker, text_of, txn_of
 
-__all__ = ["SegmentTransactionBuffer", "TopicTransactionBuffer"]
-
 _TERMINATED: Final = (
     "org.apache.bookkeeper.mledger.ManagedLedgerException$ManagedLedgerTerminatedException: "
     "Managed ledger was already terminated"

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle, Place
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = [
-    "COORDINATORS",
-    "SCALABLE_COORDINATORS",
-    "CoordinatorDocuments",
-    "encode_pending_acks",
-    "restore_pending_acks",
-]
-
-
 COORDINATORS: Final = "/transaction-coordinators/"
 """Start of the paths of these documents."""
 SCALABLE_COORDINATORS: Final = "/scalable-transaction-coordinators/"

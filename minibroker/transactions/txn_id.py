@@ -12,8 +12,6 @@ from pcli.codec.wire.build import push_entry
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import signed
 
-__all__ = ["TXN_ABORT", "TXN_COMMIT", "TxnId", "marker", "text_of", "txn_of"]
-
 TxnId = tuple[int, int]
 """The most and least significant bits, as Java longs: the coordinator's id and a number of this coordinator."""
 

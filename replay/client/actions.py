@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pcli.replay.client.connection.client_connection import ClientConnection
 
-__all__ = ["Action", "Connect", "Disconnect", "Fetch", "Write"]
-
 
 @dataclass(frozen=True, slots=True)
 class Connect:

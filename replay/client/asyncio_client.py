@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.settings import ConsumerSettings, ProducerSettings, ReaderSettings
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Client", "run"]
-
 _T = TypeVar("_T")
 
 _LINGER: Final = 5.0

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Backoff"]
-
 
 class Backoff:
     """Delays of one retried operation, in milliseconds. ``random`` returns numbers in [0, 1)."""

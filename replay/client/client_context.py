@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.settings import ClientSettings, ProducerSettings
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["ClientContext"]
-
 
 class ClientContext(Protocol):
     """The interface of a client for its connections, producers and consumers."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, ReaderSettings
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["SCALABLE", "Engine"]
-
 SCALABLE: Final = "topic://"
 """Start of the names of scalable topics."""
 

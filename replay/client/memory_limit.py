@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["MemoryLimit"]
-
 
 class MemoryLimit:
     """The number of bytes in use, and the limit."""

@@ -18,8 +18,6 @@ from typing import Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["EARLIEST", "LATEST", "AckSet", "ClientMessageId"]
-
 
 class AckSet:
     """The unacknowledged messages in one batch: bit i is 1 for the message with index i."""

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["PeriodicTasks"]
-
 
 class PeriodicTasks:
     """The periodic tasks of one owner."""

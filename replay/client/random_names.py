@@ -6,8 +6,6 @@ import string
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["alphanumeric", "hexadecimal"]
-
 _ALPHANUMERIC: Final = string.ascii_letters + string.digits
 
 

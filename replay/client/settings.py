@@ -22,17 +22,6 @@ from pcli.codec.proto import pb
 from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.service_url import Security
 
-__all__ = [
-    "ClientSettings",
-    "ConsumerSettings",
-    "CryptoFailureAction",
-    "DeadLetterPolicy",
-    "KeySharedPolicy",
-    "ProducerSettings",
-    "ReaderSettings",
-    "RedeliveryBackoff",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:

@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 from pcli.replay.client.connection.errors import ClientFailure
 
-__all__ = ["collect", "gather"]
-
 _T = TypeVar("_T")
 _Response = TypeVar("_Response")
 _Done = Callable[[ClientFailure | None], None]

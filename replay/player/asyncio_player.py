@@ -26,8 +26,6 @@ from pcli.replay.player.player import Action, CloseConnection, OpenConnection, P
 from pcli.replay.player.script.script import RestCall
 from pcli.replay.service_url import Security, ServiceUrl
 
-__all__ = ["call_rest", "play"]
-
 _READ: Final = 1 << 16
 _CONNECT_S: Final = 10
 _QUIET_MS: Final = 300

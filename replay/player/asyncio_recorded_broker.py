@@ -20,8 +20,6 @@ from pcli.replay.player.player import CloseConnection, SendCommand
 from pcli.replay.player.recorded_broker import RecordedBroker
 from pcli.replay.player.script.script import Script
 
-__all__ = ["play_broker"]
-
 _HOST: Final = "127.0.0.1"
 _GRACE_S: Final = 3
 

@@ -30,8 +30,6 @@ from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.texts import as_text
 from pcli.replay.player.segment_translation import SegmentIds
 
-__all__ = ["Ids", "Position", "TopicRule", "position_of"]
-
 Position = tuple[int, int]
 """Ledger and entry id, signed."""
 

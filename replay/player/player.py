@@ -36,9 +36,6 @@ from pcli.replay.player.response_matching import KEEP_ALIVE, ResponseMatcher
 from pcli.replay.player.script.script import RestCall, Script, Step
 from pcli.replay.player.segment_translation import SegmentIds
 
-__all__ = ["Action", "CloseConnection", "EntryHolders", "OpenConnection", "Pace", "Player", "SendCommand"]
-
-
 _PING: Final = BY_NAME["PING"].number
 _PONG: Final = BY_NAME["PONG"].number
 _REDELIVER: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number

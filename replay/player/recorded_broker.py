@@ -37,8 +37,6 @@ from pcli.replay.player.response_matching import KEEP_ALIVE, Pair
 from pcli.replay.player.script.recorded_conversation import OWNERS, QUERIES, Owners, RecordedConversation, subject_of
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["RecordedBroker"]
-
 _PING: Final = BY_NAME["PING"].number
 _LIVE_IDS: Final = (*OWNERS, "request_id", "sequence_id")
 _SOFT: Final = ("sequence_id", "consumer_name", "producer_name", "message_ids")

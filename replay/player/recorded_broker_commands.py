@@ -12,8 +12,6 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.script.recorded_conversation import OWNERS
 
-__all__ = ["error_response", "permits_of", "with_captured_ids", "with_live_ids"]
-
 _URL_FIELDS: Final = ("brokerServiceUrl", "assignedBrokerServiceUrl")
 _TLS_URL_FIELDS: Final = ("brokerServiceUrlTls", "assignedBrokerServiceUrlTls")
 _UNKNOWN: Final = "the recording contains no such request"

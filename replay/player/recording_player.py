@@ -16,8 +16,6 @@ from pcli.replay.player.player import Action, Pace, Player
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.response_matching import Pair
 
-__all__ = ["RecordingPlayer", "TimedEvent"]
-
 
 @dataclass(slots=True)
 class TimedEvent:

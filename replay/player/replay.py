@@ -20,8 +20,6 @@ from pcli.replay.player.script.broker_preparation import Preparation, prepare
 from pcli.replay.player.script.script import SEED_STREAM, RestCall, Script
 from pcli.replay.player.script.seed_messages import seed
 
-__all__ = ["Replay"]
-
 _SAME_TIME_MS: Final = 1000
 """Maximum difference in ms between the starts of the capture and of the replay at which times are not shifted."""
 

@@ -28,8 +28,6 @@ from pcli.replay.player.script.recorded_exchanges import without_highest
 from pcli.replay.player.script.script import Step
 from pcli.replay.player.segment_translation import LIVE_ONLY
 
-__all__ = ["KEEP_ALIVE", "Pair", "ResponseMatcher", "has_controller", "key_of"]
-
 KEEP_ALIVE: Final = frozenset(BY_NAME[name].number for name in ("PING", "PONG"))
 
 _MESSAGE: Final = BY_NAME["MESSAGE"].number

@@ -23,8 +23,6 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.script.script import Script
 
-__all__ = ["LIVE_ONLY", "SegmentIds"]
-
 _UPDATE: Final = BY_NAME["SCALABLE_TOPIC_UPDATE"].number
 _RESPONSE: Final = BY_NAME["SCALABLE_TOPIC_SUBSCRIBE_RESPONSE"].number
 _ASSIGNMENT: Final = BY_NAME["SCALABLE_TOPIC_ASSIGNMENT_UPDATE"].number

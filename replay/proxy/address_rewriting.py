@@ -21,8 +21,6 @@ from pcli.codec.wire.frame import Frame
 from pcli.replay.proxy.broker_addresses import BrokerAddresses
 from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["FROM_BROKER", "rewritten_connect", "rewritten_lookup", "rewritten_response"]
-
 
 def _lookup(body: pb.CommandLookupTopicResponse, addresses: BrokerAddresses, current: ServiceUrl) -> bool:
     """Rewrite LOOKUP_RESPONSE. A client that must connect to a different broker may use this listener."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap_recording import Recording
     from pcli.codec.faults import Fault, Injector
 
-__all__ = ["Proxy"]
-
 _LARGEST: Final = 1 << 28
 """Maximum size of a frame that faults can match, in bytes."""
 _NOTES: Final = 1000

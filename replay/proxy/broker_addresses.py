@@ -23,8 +23,6 @@ from ipaddress import ip_address
 from pcli.codec.errors import LocalError
 from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["BrokerAddresses"]
-
 
 class BrokerAddresses:
     """The known brokers, and the address of each broker at the proxy."""

@@ -26,8 +26,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.faults import Step
 from pcli.codec.wire.near import near
 
-__all__ = ["ByteFault", "TrafficShaper"]
-
 _MS: Final = 1_000_000
 _TIMES: Final = {"us": 1_000, "ms": _MS, "s": 1_000 * _MS}
 _SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

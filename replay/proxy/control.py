@@ -35,8 +35,6 @@ from pcli.replay.proxy.toxics import Toxic
 if TYPE_CHECKING:
     from pcli.replay.proxy.listener import Listener
 
-__all__ = ["NAME", "ControlPort", "bound_control_port", "serving"]
-
 NAME: Final = "pulsar"
 """The name of the proxy."""
 

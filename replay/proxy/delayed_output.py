@@ -20,8 +20,6 @@ from pcli.replay.event_loop import now_ns
 if TYPE_CHECKING:
     from pcli.replay.proxy.byte_faults import TrafficShaper
 
-__all__ = ["DelayedOutput"]
-
 _MAX_WAITING: Final = 8 << 20
 """Limit on waiting bytes. At a latency of 100 ms, it permits 80 MB/s."""
 

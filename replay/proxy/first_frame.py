@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pcli.replay.proxy.broker_addresses import BrokerAddresses
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["FirstFrame"]
-
 _LARGEST: Final = 1 << 20
 """Maximum size of a first frame in bytes. Tokens and signed tickets contain a few thousand bytes."""
 _OTHER_PROTOCOLS: Final = {

@@ -13,8 +13,6 @@ from collections.abc import Callable, Container
 from struct import Struct
 from typing import Final
 
-__all__ = ["FrameFilter"]
-
 _lengths = Struct(">II").unpack_from
 _HEAD: Final = 10
 """Number of bytes that contain the two lengths and the type field."""

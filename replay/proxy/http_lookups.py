@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address, Tap
     from pcli.replay.proxy.listener import Listener
 
-__all__ = ["Lookups"]
-
 _LOOKUP: Final = ("/lookup/v2/topic/", "/lookup/v2/destination/")
 _HOP: Final = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "host", "accept-encoding")

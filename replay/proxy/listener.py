@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pcli.codec.faults import Injector
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Listener", "reason_of"]
-
 _ClientHandler = Callable[[socket.socket, "Address"], Coroutine[None, None, None]]
 """A function that handles an accepted client."""
 

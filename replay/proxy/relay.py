@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pcli.replay.proxy.listener import Listener
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Relay"]
-
 _HIGH: Final = 1 << 20
 """Size in bytes of one side's write buffer at which reading from the other side stops."""
 _REQUEST_TIMEOUT: Final = 30.0

@@ -16,8 +16,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.near import near
 from pcli.replay.proxy.byte_faults import ByteFault
 
-__all__ = ["Toxic"]
-
 _ATTRIBUTES: Final[dict[str, dict[str, str]]] = {
     "latency": {"latency": "latency={}ms", "jitter": "jitter={}ms"},
     "bandwidth": {"rate": "bandwidth={}000"},

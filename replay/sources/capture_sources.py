@@ -29,8 +29,6 @@ from pcli.codec.errors import CaptureError, LocalError
 from pcli.replay.sources.lazy_file import LazyFile, OpenFileSlot, reason_of
 from pcli.replay.sources.scapy_capture import has_scapy, open_with_scapy
 
-__all__ = ["Input", "capture_command", "open_inputs", "open_interface", "refusal"]
-
 
 @dataclass(slots=True)
 class Input:

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from pcli.codec.errors import CaptureError
 
-__all__ = ["LazyFile", "OpenFileSlot", "reason_of"]
-
 
 class OpenFileSlot:
     """The slot for the one open file of a group."""

@@ -32,8 +32,6 @@ from pcli.codec.errors import CaptureError
 from pcli.replay.sources.capture_sources import capture_command, refusal
 from pcli.replay.sources.scapy_capture import record_with_scapy
 
-__all__ = ["RecordingResult", "SpooledStream", "StartNotifier", "record"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordingResult:

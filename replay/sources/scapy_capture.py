@@ -22,8 +22,6 @@ from typing import IO, Any, BinaryIO, Final, cast
 from pcli.codec.errors import CaptureError
 from pcli.replay.sources.lazy_file import reason_of
 
-__all__ = ["has_scapy", "open_with_scapy", "record_with_scapy"]
-
 _ETH_P_ALL: Final = 3
 """All protocols, for a Linux packet socket (if_ether.h)."""
 _ETHERNET: Final = 1

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Bytes, Longs
 
-__all__ = ["binary_array"]
-
 
 def binary_array(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
     """Return the bytes data[start:end] of every row; null where ``start`` is negative."""

@@ -17,11 +17,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "ANCHORED", "CRC_BAD", "CRC_GOOD", "CRC_NONE", "ORDERING", "RESYNC", "START", "AckIds", "Frames", "Places",
-    "ranges", "short",
-]  # fmt: skip
-
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]

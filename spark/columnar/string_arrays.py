@@ -18,8 +18,6 @@ from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.fields.byte_matrix import gather
 from pcli.spark.columnar.frame_columns import ORDERING, Bytes, Frames, Longs
 
-__all__ = ["keys_of", "names_of", "texts_of"]
-
 _SHORT: Final = 64
 """Maximum number of bytes in a string that is compared as words."""
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)

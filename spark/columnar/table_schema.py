@@ -19,21 +19,6 @@ import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Longs
 
-__all__ = [
-    "BOOL",
-    "BYTES",
-    "INT",
-    "LONG",
-    "TEXT",
-    "column",
-    "description_of",
-    "many",
-    "nanoseconds",
-    "nanoseconds_of",
-    "never_null",
-    "record",
-]
-
 TEXT: Final = pa.string()
 LONG: Final = pa.int64()
 INT: Final = pa.int32()

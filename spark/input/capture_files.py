@@ -27,8 +27,6 @@ from pcli.codec.errors import LocalError
 from pcli.spark.tables.uri_file_systems import file_system_of
 from pcli.spark.tables.uri_redaction import hidden, shown
 
-__all__ = ["CaptureFile", "Place", "changes", "find", "open_file", "place_of", "reason_of"]
-
 Place = Callable[[str], tuple[Any, str]]
 """A function that returns the pyarrow.fs.FileSystem of a path or URI and the path in the file system, or raises
 LocalError if there is no file system."""

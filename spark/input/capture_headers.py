@@ -20,8 +20,6 @@ from pcli.codec.capture.reading import read_packets
 from pcli.codec.errors import CaptureError
 from pcli.spark.input.capture_files import reason_of
 
-__all__ = ["PREAMBLE_BLOCKS", "Head", "blocks", "read_head", "section_order"]
-
 PREAMBLE_BLOCKS: Final = frozenset({0x0A0D0D0A, 1})
 """Block types that are needed to read the packets that follow: section header, interface description."""
 

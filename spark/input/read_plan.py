@@ -29,8 +29,6 @@ from pcli.spark.request import SPLIT_BYTES, Request
 from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden, shown
 
-__all__ = ["CLUSTER", "Entry", "Plan", "Recording", "ordered", "plan", "planned", "splits_of", "strict_error"]
-
 CLUSTER: Final = "default"
 """The label if the user specified none."""
 

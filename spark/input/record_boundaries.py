@@ -24,8 +24,6 @@ from pcli.codec.capture.rotated import pull_first_time
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.input.capture_headers import Head, blocks, section_order
 
-__all__ = ["CHAIN", "cuts"]
-
 CHAIN: Final = 8
 REACH: Final = 4 << 20
 _LOOK: Final = 256 << 10

@@ -29,8 +29,6 @@ from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 from pcli.spark.input.capture_files import open_file, reason_of
 from pcli.spark.input.capture_headers import PREAMBLE_BLOCKS
 
-__all__ = ["WINDOW", "Split", "SplitEnd", "SplitReader", "corrected_splits", "open_split"]
-
 WINDOW: Final = 16 << 20
 """Number of bytes that are read and processed together."""
 

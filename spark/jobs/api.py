@@ -28,8 +28,6 @@ from pcli.spark.tables.stored_tables import StoredTables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["analyze", "read_messages", "read_table"]
-
 
 def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
     """Write the tables of these captures to the folder ``out``; return a DataFrame with table, rows, bytes and files.

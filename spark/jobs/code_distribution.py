@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-__all__ = ["code_zip", "is_connect", "ship", "ship_once", "unship"]
-
 _SHIPPED: Final[set[str]] = set()
 """Ids of the Spark applications and of the sessions of Spark Connect that received the code from `ship_once`."""
 

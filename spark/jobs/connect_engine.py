@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-__all__ = ["ConnectEngine"]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

@@ -15,8 +15,6 @@ from pcli.spark.tables.uri_redaction import hidden
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
-__all__ = ["open_connect"]
-
 _PATIENCE_S: Final = 5.0
 
 

@@ -42,8 +42,6 @@ from pcli.spark.jobs.paths import plain_path
 from pcli.spark.jobs.schemas import ddl_of
 from pcli.spark.request import Request
 
-__all__ = ["PulsarCapture"]
-
 _BARE = pa.schema([pa.field(field.name, field.type) for field in FRAMES])
 
 _ROWS = 8192

@@ -23,8 +23,6 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["OLDEST", "Java", "JavaCandidate", "find_java", "java_candidates", "java_home"]
-
 OLDEST: Final = 17
 """The minimum version for Spark 4, whose classes are compiled for Java 17 (Spark's docs/index.md: "Java 17/21")."""
 

@@ -23,8 +23,6 @@ from pcli.codec.errors import PcliError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["call_in_thread", "cancelled_if_left", "stop_in_thread"]
-
 _PATIENCE_S: Final = 6.0
 _POLL_S: Final = 0.1
 

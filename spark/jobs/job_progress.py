@@ -18,8 +18,6 @@ from pcli.spark.engine import OnProgress, Progress
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
 
-__all__ = ["watched"]
-
 _POLL_S: Final = 0.3
 
 

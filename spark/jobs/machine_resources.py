@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cpus", "memory_mb"]
-
 _LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Files with a container's memory limit, for cgroups 2 and 1."""
 

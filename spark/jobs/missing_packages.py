@@ -7,8 +7,6 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["FROZEN", "missing_packages"]
-
 FROZEN: Final = bool(getattr(sys, "frozen", False))
 """Whether this is the executable (`make executable`), which contains everything but Spark."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["plain_path", "spark_path"]
-
 
 def plain_path(path: str) -> str:
     """Convert a Spark path for `pcli.spark.input.read_plan`: ``file:/a b`` becomes ``/a b``, and s3a becomes s3."""

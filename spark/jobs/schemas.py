@@ -6,8 +6,6 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["ddl_of"]
-
 _WORDS: Final = {
     pa.string(): "string",
     pa.int8(): "tinyint",

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["open_context", "open_spark", "parsed_conf"]
-
 _QUIET: Final = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.console.ref = console

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["driver_memory_mb", "is_local", "results_mb", "runs_locally", "settings_for"]
-
 _TRIES: Final = 4
 """Number of attempts for each task, the default of clusters. A job therefore does not fail if one worker is killed."""
 

@@ -27,8 +27,6 @@ import pyarrow as pa
 from pcli.codec.errors import PcliError
 from pcli.spark.engine import Block, packed, unpacked
 
-__all__ = ["Result", "in_buckets", "joined", "result_of", "sent", "values_of"]
-
 _PIECE: Final = 4 << 20
 """Maximum bytes of rows in a piece, before compression: larger pieces are divided."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkEngine"]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _V = TypeVar("_V")

@@ -17,8 +17,6 @@ from typing import Final
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["error_text", "one_line", "plain_errors"]
-
 _KNOWN: Final = (
     (r"Invalid (?:maximum|initial) heap size: -Xm[xs](\S+)",
      "Java does not accept {0} as a memory size: write 512m or 4g"),

@@ -46,8 +46,6 @@ from pcli.spark.tables.uri_redaction import hidden
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-__all__ = ["Batch", "OnBatch", "OnUnreported", "Stream"]
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

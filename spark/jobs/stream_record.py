@@ -17,8 +17,6 @@ from pcli.spark.tables.runs import tables_id
 from pcli.spark.tables.stored_tables import StoredTables
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["OnFinding", "StreamRecord", "identity_of"]
-
 _NAME: Final = "pcli-stream.json"
 
 OnFinding = Callable[[dict[str, Any]], None]

@@ -20,8 +20,6 @@ from typing import Final
 
 from pyspark import daemon
 
-__all__ = ["main"]
-
 _WANTED: Final = ("pyspark.worker", "pcli.spark.jobs.spark_engine", "pcli.spark.analysis")
 
 

@@ -14,8 +14,6 @@ from xml.etree import ElementTree
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["resource_managers"]
-
 _PREFIX: Final = "yarn.resourcemanager."
 _VARIABLES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 

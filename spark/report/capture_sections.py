@@ -11,8 +11,6 @@ from pcli.spark.report.number_format import name_text, number, size
 from pcli.spark.report.page_elements import Cell, Section, TableText, count_cell
 from pcli.spark.summary import troubles_of
 
-__all__ = ["captures", "gaps"]
-
 MOST_GAPS: Final = 50
 
 

@@ -29,8 +29,6 @@ from pcli.spark.report.scalable_sections import scalable_topics
 from pcli.spark.report.selection import EVERYTHING, Selection
 from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["limits_text", "overview_page", "page_of", "reported_values"]
-
 
 def page_of(
     tables: StoredTables,

@@ -20,8 +20,6 @@ from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.spark.columnar.observation.finding_table import findings_of
 from pcli.spark.report.report_data import Key, ReportData
 
-__all__ = ["Findings", "Found", "read_findings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -21,8 +21,6 @@ from pcli.spark.report.page_elements import Cell, Chart, Finding, FindingGroup, 
 from pcli.spark.report.report_data import Clock, Key, ReportData
 from pcli.spark.report.vega_charts import SEVERITY_COLORS, Bar, Mark, bar_chart
 
-__all__ = ["finding_groups", "incidents", "marks_of", "unhealthy"]
-
 MAX_SUBJECTS: Final = 20
 MAX_FINDINGS: Final = 5
 _MAX_ROWS: Final = 20

@@ -8,25 +8,6 @@ from typing import Final
 
 from pcli.spark.report.report_data import Curves, Key, ReportData
 
-__all__ = [
-    "ALL",
-    "ALL_KEY",
-    "CONNECTION",
-    "CONSUMER",
-    "PERCENTILES",
-    "PRODUCER",
-    "SUBSCRIPTION",
-    "TOPIC",
-    "Values",
-    "backlogs",
-    "held",
-    "latencies",
-    "latency_rows",
-    "permits",
-    "rates",
-    "requests",
-]
-
 ALL: Final = "'all'"
 """The name of the only object in sums over all objects; its key is ALL_KEY."""
 ALL_KEY: Final = ("all",)

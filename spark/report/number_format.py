@@ -8,8 +8,6 @@ from typing import Final
 from pcli.codec.observe.text_format import printable
 from pcli.spark.input.read_plan import CLUSTER
 
-__all__ = ["duration", "figure", "moment", "name_text", "named", "number", "short_topic", "size"]
-
 _DURATIONS: Final = ((1e9 * 3600, "h"), (1e9 * 60, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 

@@ -21,8 +21,6 @@ from pcli.spark.report.report_data import Key, ReportData
 from pcli.spark.report.report_objects import KINDS, PLACE, Kind, Objects, balance_table, facts, title
 from pcli.spark.report.vega_charts import MAX_SERIES, Series, time_chart
 
-__all__ = ["object_sections", "parts_of"]
-
 Row = tuple[Key, dict[str, Any]]
 
 

@@ -14,8 +14,6 @@ from pcli.spark.report.page_elements import Cell, Section, TableText, count_cell
 from pcli.spark.report.report_data import Key, ReportData
 from pcli.spark.report.vega_charts import COLORS, MAX_SERIES, Bar, Mark, Series, bar_chart, time_chart
 
-__all__ = ["latencies", "permits", "slowest", "slowest_table", "states", "traffic", "unacknowledged"]
-
 MOST_ROWS: Final = 200
 """Maximum number of rows in a table of topics, subscriptions or consumers."""
 SLOWEST: Final = 20

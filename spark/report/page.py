@@ -29,8 +29,6 @@ from pcli.spark.report.page_elements import Cell, Chart, Form, Section
 from pcli.spark.report.report_data import Clock
 from pcli.spark.report.vega_charts import live_spec, scripts, static_svg
 
-__all__ = ["Page", "render"]
-
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

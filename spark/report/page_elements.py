@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from pcli.spark.report.number_format import number
 
-__all__ = ["Cell", "Chart", "Entry", "Finding", "FindingGroup", "Form", "Section", "TableText", "count_cell"]
-
 
 class Cell(NamedTuple):
     """A cell of a table."""

@@ -33,8 +33,6 @@ from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.queries import SAFE
 from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["INTERVALS", "Clock", "Curves", "Key", "ReportData", "open_report_data"]
-
 INTERVALS: Final = 120
 """Number of points of each series."""
 

@@ -16,8 +16,6 @@ from pcli.spark.report.number_format import duration, moment, name_text, named, 
 from pcli.spark.report.page_elements import Cell, TableText
 from pcli.spark.report.report_data import Key, ReportData
 
-__all__ = ["KINDS", "PLACE", "Kind", "Objects", "balance_table", "facts"]
-
 _TIMES_FROM: Final = 10**17
 """A value in ns is a time since 1970 from here, and a duration below; 1e17 ns is in March 1973."""
 

@@ -37,8 +37,6 @@ from pcli.spark.report.selection import EVERYTHING, Selection
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["ReportServer"]
-
 ROWS: Final = 100
 """Number of rows of a page."""
 _FIRST: Final = 20

@@ -18,8 +18,6 @@ from pcli.spark.report.page_elements import Cell, Chart, Section, TableText, cou
 from pcli.spark.report.report_data import Key, ReportData
 from pcli.spark.report.vega_charts import COLORS, Bar, Series, bar_chart, time_chart
 
-__all__ = ["MOST_ROWS", "MOST_TOPICS", "scalable_topics"]
-
 MOST_TOPICS: Final = 10
 """Maximum number of scalable topics with a section."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from pcli.codec.scalable.segment_name import classic_namesake, scalable_topic
 
-__all__ = ["EVERYTHING", "Selection"]
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:

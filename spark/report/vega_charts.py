@@ -22,20 +22,6 @@ from pcli.spark.report.number_format import figure
 from pcli.spark.report.page_elements import Chart, Entry, TableText
 from pcli.spark.report.report_data import Clock
 
-__all__ = [
-    "COLORS",
-    "MAX_SERIES",
-    "SEVERITY_COLORS",
-    "Bar",
-    "Mark",
-    "Series",
-    "bar_chart",
-    "live_spec",
-    "scripts",
-    "static_svg",
-    "time_chart",
-]
-
 _VERSION: Final = "6.4"
 """The version of Vega-Lite, as vl-convert names it."""
 

@@ -30,8 +30,6 @@ from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_o
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, as_batch, size_of
 from pcli.spark.tables.data_files import DataFile, Staging
 
-__all__ = ["count_new_permits", "count_permits"]
-
 _BUCKET_BYTES: Final = 256 << 20
 """Size in bytes of the sums that one task merges."""
 

@@ -18,8 +18,6 @@ from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["packets_before", "places_of_evidence"]
-
 
 def places_of_evidence(
     reading: ReadRecording, findings: pa.Table, known: Mapping[int, FramePlace], *, cut: bool

@@ -37,8 +37,6 @@ from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["OwnTables", "correct_split", "renumbered", "stands"]
-
 _TURNS: Final = "turns"
 _TURN: Final = pa.schema([("turn", pa.int32()), ("stream", pa.int32())])
 """For each frame of a split: the packet that completed it, as the difference from the previous frame's packet, and the

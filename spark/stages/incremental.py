@@ -42,8 +42,6 @@ from pcli.spark.tables.data_files import Staging
 from pcli.spark.tables.run_commit import STATE, OpenRun
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["is_unchanged", "keep", "kept_of", "read_new", "with_missing_files"]
-
 _FORMAT: Final = 9
 """Number of the format of the kept data. Increase it when a class or a partial table in it changes."""
 

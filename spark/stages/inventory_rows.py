@@ -12,8 +12,6 @@ from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.stages.split_tables import ReadCounts, SplitParts
 from pcli.spark.tables.catalog import CAPTURES, GAPS
 
-__all__ = ["captures_table", "gaps_table"]
-
 
 def captures_table(
     entries: Sequence[Entry], counted: Mapping[str, ReadCounts], notes: Mapping[str, Note], positions: Mapping[str, int]

@@ -15,8 +15,6 @@ from pcli.spark.columnar.lifecycles.forwarded_frames import OPENING
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES
 from pcli.spark.columnar.observation.connection_ties import TRANSACTIONS
 
-__all__ = ["without_old_rows"]
-
 _OPENER: Final = 1 << ROLES["opener"]
 _LASTING: Final = 1 << ROLES["control"] | _OPENER
 """Roles of frames that are kept as long as the recording, except for `_TEMPORARY`."""

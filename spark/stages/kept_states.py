@@ -24,25 +24,6 @@ from pcli.spark.input.read_plan import Entry
 from pcli.spark.stages.split_tables import Part, SplitParts
 from pcli.spark.tables.data_files import DataFile
 
-__all__ = [
-    "NO_FILE",
-    "ClosedPeriod",
-    "IncrementalState",
-    "Kept",
-    "KeptGroup",
-    "KeptLifecycles",
-    "KeptRecording",
-    "KeptStates",
-    "ObservationState",
-    "Parts",
-    "PermitState",
-    "State",
-    "StateFile",
-    "TableState",
-    "moved",
-    "paths_of",
-]
-
 Parts = dict[str, list[Part]]
 """Parts of tables by name."""
 

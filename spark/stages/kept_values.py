@@ -43,8 +43,6 @@ from pcli.spark.stages.read_sequentially import collection_disabled
 from pcli.spark.tables.data_files import Staging, write_bytes
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["dump", "keep_value", "load", "load_kept"]
-
 _PLAIN: Final = frozenset({
     ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "bytearray"), ("builtins", "range"),
     ("collections", "deque"), ("collections", "Counter"), ("collections", "OrderedDict"),

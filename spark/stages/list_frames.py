@@ -13,8 +13,6 @@ from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_o
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import DataFile
 
-__all__ = ["list_frames", "list_new_frames"]
-
 
 def list_frames(reading: ReadRecording, splits: Sequence[SplitParts]) -> list[DataFile]:
     """Write the table `frames` of splits of a recording."""

@@ -36,8 +36,6 @@ from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_o
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import DataFile
 
-__all__ = ["exchanges_of_halves", "merge_acks", "merge_exchanges"]
-
 
 def merge_exchanges(reading: ReadRecording, merged_facts: MergedFacts) -> list[DataFile]:
     """Write the table `exchanges` of a recording."""

@@ -16,8 +16,6 @@ from pcli.spark.tables.catalog import DAY, TABLES
 from pcli.spark.tables.data_files import DataFile
 from pcli.spark.tables.table_store import refused
 
-__all__ = ["MergedFiles", "merge_files", "merge_files_of_states"]
-
 _LEAST: Final = 16
 """Minimum number of files of similar size that are merged."""
 

@@ -52,8 +52,6 @@ from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load
 from pcli.spark.tables.data_files import DataFile, Staging
 
-__all__ = ["MergedLifecycles", "merge_incrementally"]
-
 _PERIODS: Final = 4
 """Number of periods into which the rows are divided if all of them are merged."""
 

@@ -65,17 +65,6 @@ from pcli.spark.stages.read_recording import PartWriter, ReadRecording, tables_o
 from pcli.spark.stages.split_tables import Part, PartStorage, SplitParts, load, size_of
 from pcli.spark.tables.data_files import DataFile, Staging
 
-__all__ = [
-    "SMALL",
-    "BucketFiles",
-    "ClosedFiles",
-    "MergedFacts",
-    "collect_small_tables",
-    "derive_facts",
-    "merge_messages",
-    "small_tables",
-]
-
 _BUCKET_BYTES: Final = 96 << 20
 """Size in bytes of the partials that one task merges. The task needs about twice as much memory."""
 

@@ -47,8 +47,6 @@ from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import DataFile, Staging
 
-__all__ = ["continued_groups", "diagnose_recording", "kept_streams", "observe_recording"]
-
 _PART: int = 1_000_000
 """Maximum number of frames in a part of topics that can be divided further."""
 

@@ -27,8 +27,6 @@ from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["blocks", "observe_topic_parts"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Facts:

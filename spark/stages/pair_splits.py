@@ -23,8 +23,6 @@ from pcli.spark.stages.read_recording import ReadRecording, tables_of
 from pcli.spark.stages.split_tables import PartStorage, SplitParts, size_of
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["FEW_BYTES", "blocks_of", "pair_across_splits"]
-
 FEW_BYTES: int = 16 << 20
 """Maximum size in bytes of the rows that the driver pairs."""
 

@@ -58,8 +58,6 @@ from pcli.spark.stages.second_reading import ParseResult, parse_ending, parse_sp
 from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["checkpoints_of", "read_in_parallel"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:

@@ -30,8 +30,6 @@ from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.data_files import DataFile, Staging, write_rows
 
-__all__ = ["PartWriter", "ReadRecording", "Start", "read_recording", "tables_of"]
-
 _PARTS: Final = 100_000
 """Maximum number of parts of a table of one recording."""
 

@@ -33,18 +33,6 @@ from pcli.spark.request import Request
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, ReadCounts, SplitParts
 
-__all__ = [
-    "NOTHING_KEPT",
-    "Checkpoint",
-    "Counters",
-    "Keeps",
-    "ReadSplits",
-    "collection_disabled",
-    "counted_of",
-    "noted_packets",
-    "read_in_order",
-]
-
 _TIMED: Final = 4_000_000
 """Number of packets before the current window whose times are kept (32 MB)."""
 

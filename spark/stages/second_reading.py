@@ -30,8 +30,6 @@ from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, SplitParts
 from pcli.spark.tables.data_files import Staging
 
-__all__ = ["ParseResult", "RowEvent", "SplitJoiner", "parse_ending", "parse_split"]
-
 
 @dataclass(slots=True)
 class ParseResult:

@@ -24,8 +24,6 @@ from pcli.spark.stages.split_tables import PartStorage, SplitParts, as_batch
 if TYPE_CHECKING:
     from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
 
-__all__ = ["SplitParser"]
-
 Events = Sequence[tuple[int, Note | StreamEnd]]
 
 _LARGE: Final = 64 << 20

@@ -21,8 +21,6 @@ from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
 from pcli.spark.tables.data_files import Staging
 from pcli.spark.tables.table_store import refused
 
-__all__ = ["MEMORY", "Part", "PartStorage", "PlacedEvent", "ReadCounts", "SplitParts", "as_batch", "load", "size_of"]
-
 MEMORY: Final = 256 << 20
 """Maximum bytes of tables that one process keeps in memory; all other tables are in files of the run."""
 

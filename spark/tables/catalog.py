@@ -24,8 +24,6 @@ from pcli.spark.columnar.permits.permit_buckets import PERMITS, PERMITS_ORDER
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 from pcli.spark.tables.segment_columns import with_segment_columns
 
-__all__ = ["CAPTURES", "DAY", "GAPS", "ON_REQUEST", "PARTITION", "STATUSES", "TABLES", "Table", "chosen_tables"]
-
 DAY: Final = "day"
 """The column of a partitioned table that `pcli.spark.tables.data_files` computes."""
 

@@ -31,8 +31,6 @@ from pcli.spark.tables.catalog import DAY, PARTITION, Table
 from pcli.spark.tables.segment_columns import add_segments
 from pcli.spark.tables.table_store import Store, refused
 
-__all__ = ["ROW_GROUP", "DataFile", "Staging", "in_order", "statistics_of", "write_bytes", "write_rows"]
-
 ROW_GROUP: Final = 1 << 14
 """Maximum number of rows in a row group. A reader skips the row groups of other topics and times."""
 

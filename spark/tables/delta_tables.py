@@ -28,8 +28,6 @@ from pcli.spark.tables.data_files import DataFile, Staging
 from pcli.spark.tables.table_store import Store, reason_of
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["CONFLICT", "RUN_METADATA", "commit_files", "delta_errors", "file_paths", "open_delta", "versions_since"]
-
 RUN_METADATA: Final = "pcli.run"
 """The key of the name of the run's folders in the metadata of a commit."""
 

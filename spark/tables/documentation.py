@@ -16,8 +16,6 @@ from pcli.spark.columnar.table_schema import description_of
 from pcli.spark.tables.catalog import ON_REQUEST, TABLES, Table
 from pcli.spark.tables.runs import RUNS
 
-__all__ = ["tables_page"]
-
 _HEAD: Final = """# Tables
 
 `pcli analyze` and `pcli spark-analyze` write these tables to `OUT/<table>/` as Delta Lake tables. This page is

@@ -8,8 +8,6 @@ from typing import Any
 
 from hdfs_native.fsspec import HdfsFileSystem
 
-__all__ = ["Hdfs"]
-
 
 class Hdfs(HdfsFileSystem):
     """A file system that pyarrow's FSSpecHandler and `Store` can use.

@@ -18,8 +18,6 @@ from pcli.spark.tables.run_commit import KEEP_DAYS, active_runs, begin
 from pcli.spark.tables.runs import RUNS, Run, TableVersion, find_run, read_runs
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["Removed", "compact", "vacuum"]
-
 _DAY_NS: Final = 86_400_000_000_000
 _TARGET_BYTES: Final = 256 << 20
 """Size of the files that `compact` writes."""

@@ -21,8 +21,6 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.spark.tables.stored_tables import StoredTables
 
-__all__ = ["EXAMPLES", "SAFE", "VIEWS", "View", "query"]
-
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -51,8 +51,6 @@ from pcli.spark.tables.delta_tables import (
 from pcli.spark.tables.runs import RUNS, Run, TableVersion, add_run, read_runs
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["KEEP_DAYS", "STATE", "OpenRun", "active_runs", "begin"]
-
 KEEP_DAYS: Final = 7.0
 """Days for which the tables of earlier runs remain readable, as the default of Delta."""
 

@@ -24,8 +24,6 @@ from pcli.spark.tables.data_files import Staging, write_rows
 from pcli.spark.tables.delta_tables import CONFLICT, commit_files, delta_errors, file_paths, open_delta
 from pcli.spark.tables.table_store import Store
 
-__all__ = ["RUNS", "Run", "TableVersion", "add_run", "find_run", "read_runs", "tables_id"]
-
 RUNS: Final = Table(
     "runs",
     "a run that has written tables",

@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 from pcli.codec.scalable.segment_name import SegmentName, scalable_topic
 from pcli.spark.columnar.table_schema import LONG, TEXT, column
 
-__all__ = ["SEGMENT_COLUMNS", "add_segments", "with_segment_columns"]
-
 SEGMENT_COLUMNS = (
     column("scalable_topic", TEXT, "scalable topic to which the segment `topic` belongs; null for other topics"),
     column("segment", LONG, "number of that segment in its scalable topic"),

@@ -15,8 +15,6 @@ from pcli.spark.tables.delta_tables import delta_errors, file_paths, open_delta
 from pcli.spark.tables.runs import Run, find_run, read_runs
 from pcli.spark.tables.table_store import Store, open_store, refused
 
-__all__ = ["StoredTables"]
-
 
 class StoredTables:
     """The tables in a folder."""

@@ -24,8 +24,6 @@ from pcli.codec.errors import LocalError
 from pcli.spark.tables.uri_file_systems import file_system_of
 from pcli.spark.tables.uri_redaction import hidden, shown
 
-__all__ = ["Store", "open_store", "reason_of", "refused"]
-
 _PUT: Final = frozenset({"s3", "gcs", "abfs"})
 """File systems on which a file becomes visible only when it is closed."""
 

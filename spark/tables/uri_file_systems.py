@@ -10,8 +10,6 @@ from pyarrow import fs
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["file_system_of"]
-
 _PATIENCE_S: Final = 5.0
 
 

@@ -16,8 +16,6 @@ import os
 import re
 from typing import Final
 
-__all__ = ["hidden", "shown"]
-
 _STARS: Final = "***"
 
 _USER: Final = re.compile(r"(?<=://)[^\s/?#@:]*:(?!\d+(?:[/?#]|$))(?:[^\s/?#]*@|\S*?@)")

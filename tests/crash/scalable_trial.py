@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 
 from crash.trial import Round, load_command
 
-__all__ = ["ScalableRound", "scalable_load_command"]
-
 _FOLDER = Path(__file__).parent
 _POM = _FOLDER.parent / "scenarios" / "diagnosis" / "pom-v5.xml"
 _TOPIC = "scalable/public/default/load"

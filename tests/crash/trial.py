@@ -20,8 +20,6 @@ from typing import ClassVar
 import pulsar
 from interop.building import build_java, digest, lock_folder
 
-__all__ = ["Round", "load_command"]
-
 _FOLDER = Path(__file__).parent
 _LIVE_S = 0.1, 1.2
 """Range of the time between the start of a broker and its end, in seconds."""

@@ -23,8 +23,6 @@ from interop.building import (
 
 from pcli.replay.proxy import Proxy
 
-__all__ = ["Traffic", "run"]
-
 HERE = Path(__file__).parent
 RUN_SECONDS = 240
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from pcli.codec.errors import LocalError
+from pcli.minibroker.ignored_settings import IGNORED
 from pcli.minibroker.policies.auto_scale_policy import AutoScalePolicy, setting_of
 from pcli.minibroker.policies.policy_table import BY_SETTING
-from pcli.minibroker.settings import IGNORED, Settings
+from pcli.minibroker.settings import Settings
 from pcli.minibroker.versions import DEFAULT, VERSIONS
 
 SOURCES = Path(__file__).parent.parent.parent / "minibroker"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.settings import IGNORED, Settings
+from pcli.minibroker.ignored_settings import IGNORED
+from pcli.minibroker.settings import Settings
 from pcli.minibroker.versions import BEHAVIOURS, NAMES, VERSIONS, Behaviour, nearest_version, version_of
 
 

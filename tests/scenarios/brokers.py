@@ -20,8 +20,6 @@ from scenarios.connections import Broker
 
 from pcli.minibroker.versions import DEFAULT
 
-__all__ = ["STARTS", "BrokerError", "mini_broker", "real_broker"]
-
 _START_S = 120
 _SETTINGS = ("transactionCoordinatorEnabled=true", "forceDeleteNamespaceAllowed=true")
 """Settings of all brokers. The first is part of the real broker's standalone.conf."""

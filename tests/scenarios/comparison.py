@@ -28,8 +28,6 @@ from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.response_matching import KEEP_ALIVE, ResponseMatcher
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Difference", "differences_of"]
-
 _PARSER_TEXT = "org.apache.avro.SchemaParseException: "
 _RULES_NOT_USED = frozenset(
     {"told again", "left over", "overshoot", "end of capture", "number of layouts", "crossed", "unanswered"}

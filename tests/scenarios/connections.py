@@ -22,8 +22,6 @@ from pcli.codec.scalable import Layout
 from pcli.codec.session import ClientSession, Event
 from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Broker", "Connection", "Connections", "Held", "Pace"]
-
 _CONNECT_S = 10
 _NO_LEDGER = (1 << 64) - 1
 

@@ -32,8 +32,6 @@ from scenarios.simplification import simplest
 
 from pcli.minibroker.versions import NAMES
 
-__all__ = ["main"]
-
 _SETTINGS = f"scalableTopicConsumerSessionGracePeriodSeconds={GRACE_S}", "scalableTopicLoadReportIntervalSeconds=3600"
 """Settings of both brokers. An older version ignores them. Load reports would appear in the statistics at some time."""
 

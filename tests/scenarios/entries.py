@@ -12,8 +12,6 @@ from pcli.codec.payload.compression import compress
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
 
-__all__ = ["SCHEMAS", "entries_of"]
-
 
 def _record(*fields: dict[str, Any]) -> bytes:
     return json.dumps({"type": "record", "name": "R", "fields": fields}).encode()

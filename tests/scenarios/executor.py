@@ -27,8 +27,6 @@ from scenarios.recording import Recording, RestExchange, read_json
 from pcli.codec.proto import pb
 from pcli.codec.wire.constants import MINUS_ONE
 
-__all__ = ["EARLIEST", "LATEST", "Run"]
-
 _FAILOVER_S = 1.3
 """A Failover subscription changes its active consumer after a second (activeConsumerFailoverDelayTimeMillis)."""
 _POLICY_S = 1.0

@@ -11,8 +11,6 @@ from scenarios.executor import Run
 from scenarios.plans import Plan
 from scenarios.scalable.executor import ScalableRun
 
-__all__ = ["Pair"]
-
 _FAST = Pace(0.2, 10), Pace(0.05, 3)
 _SLOW = Pace(0.6, 20), Pace(0.2, 6)
 _NUMBERS = count()

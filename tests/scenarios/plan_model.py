@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["Model", "Numbers"]
-
 _T = TypeVar("_T")
 
 _TOPICS = (

@@ -20,8 +20,6 @@ from hypothesis import strategies as st
 from scenarios.plan_model import Model, Numbers
 from scenarios.step_kinds import KINDS
 
-__all__ = ["Kind", "Plan", "build", "plan_of_seed", "plans", "search"]
-
 Kind = Callable[[Any, Numbers], "dict[str, Any] | None"]
 """A function that draws a step with a model, or returns None if the plan has no object for it."""
 

@@ -14,8 +14,6 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.script.script import CapturedConnection, Script, Step
 
-__all__ = ["Event", "Recording", "RestExchange"]
-
 _UPDATE = BY_NAME["SCALABLE_TOPIC_UPDATE"].number
 """Brokers send the layout of a scalable topic a varying number of times, so it does not count."""
 

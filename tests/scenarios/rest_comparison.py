@@ -19,8 +19,6 @@ from scenarios.recording import Recording
 
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["differences_of_exchanges"]
-
 _NEW_TXN = BY_NAME["NEW_TXN"].number
 
 _TIME = re.compile(

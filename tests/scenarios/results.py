@@ -13,8 +13,6 @@ from typing import Any
 
 from scenarios.comparison import Difference
 
-__all__ = ["Results"]
-
 _ROOT = Path(__file__).parent.parent.parent
 _DIFFERENTIAL = ("minibroker", "codec", "replay/player", "tests/scenarios")
 

@@ -21,8 +21,6 @@ from scenarios.connections import Pace
 from scenarios.pairs import Pair
 from scenarios.plans import Plan, search
 
-__all__ = ["Failure", "simplest", "simplest_failing"]
-
 _PACE = Pace(0.1, 5), Pace(0.03, 0.5)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from scenarios.plan_model import Model, Numbers
 
-__all__ = ["KINDS"]
-
 Step = dict[str, Any]
 
 _SUBSCRIPTIONS = ("s", "s", "s", "r")

@@ -25,9 +25,6 @@ from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy, ProducerSettings
 
-__all__ = ["ConsumerApplication", "ProducerApplication"]
-
-
 _MAX_NACKS = 500
 _PAUSE_CHECK_MS = 500
 """The interval in which the application of a paused client checks whether the pause has ended."""

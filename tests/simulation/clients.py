@@ -21,8 +21,6 @@ from pcli.replay.client.engine import Engine
 from pcli.replay.client.settings import ClientSettings
 from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Client"]
-
 _URL = ServiceUrl.parse("pulsar://127.0.0.1:6650")
 _SETTINGS = ClientSettings(maxBackoffIntervalMs=5000)
 

@@ -30,8 +30,6 @@ from simulation.plans import plan_of_seed, strategy
 
 from pcli.codec.capture.tap_recording import Recording
 
-__all__ = ["main", "run_seed", "simplest", "write_capture"]
-
 _UNDER_TEST = (
     "minibroker",
     "codec",

@@ -8,8 +8,6 @@ from functools import lru_cache
 from pcli.codec.payload.batch import split_batch
 from pcli.minibroker.storage.entry import Entry, block_start, metadata_bounds
 
-__all__ = ["Contents", "contents_of_block"]
-
 
 @dataclass(frozen=True, slots=True)
 class Contents:

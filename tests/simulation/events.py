@@ -14,8 +14,6 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.topics.topic_compaction import AlreadyRunningError
 
-__all__ = ["RESTARTS", "EventActions"]
-
 RESTARTS = ("restart", "kill", "kill_in_a_write")
 """The kinds of restarts: without a loss, after all writes, and with or without the last write."""
 _MAX_DOWN_MS = 4000

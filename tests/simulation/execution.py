@@ -33,8 +33,6 @@ from pcli.minibroker.settings import Settings
 from pcli.minibroker.topics.dispatcher import FAILOVER
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
-__all__ = ["MIN_FRAMES", "NAMESPACE", "SETTINGS", "Run"]
-
 NAMESPACE = "public/default"
 _CLIENTS = 3
 """Number of clients that share connections. Each producer with exclusive access has a client of its own: the fenced

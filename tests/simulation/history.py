@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from pcli.minibroker.broker import Broker
 
-__all__ = ["History", "RestoredCursor", "StoredEntry", "WireFrame"]
-
 _MESSAGE, _SEND = BY_NAME["MESSAGE"].number, BY_NAME["SEND"].number
 
 

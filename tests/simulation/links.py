@@ -14,8 +14,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
-__all__ = ["Endpoint", "Link", "Schedule"]
-
 _DELAYS_MS = (0, 0, 1, 1, 2, 5, 20)
 _SPLIT_ONE_IN = 12
 

@@ -25,8 +25,6 @@ from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.broker_storage import Batch, DurableBrokerStorage
 from tests.minibroker.storage.memory_database import MemoryDatabase
 
-__all__ = ["START", "Network", "Timed"]
-
 START = 1_700_000_000_000
 _CONNECT_MS = 2
 _WRITE_MS = (0, 0, 1, 3, 10)

@@ -15,8 +15,6 @@ from simulation.network import Network
 from simulation.scalable_execution import ScalableRun
 from simulation.scalable_step_kinds import is_scalable
 
-__all__ = ["Outcome", "run_plan"]
-
 
 @dataclass
 class Outcome:

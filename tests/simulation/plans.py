@@ -13,8 +13,6 @@ from simulation.scalable_step_kinds import KINDS as SCALABLE_KINDS
 from simulation.scalable_step_kinds import scalable_plan
 from simulation.step_kinds import KINDS, draw_event, send
 
-__all__ = ["MIN_EVENTS", "MIN_MESSAGES", "build", "plan_of_seed", "strategy"]
-
 _GROUPS = 12
 _NUMBERS_PER_STEP = 24
 MIN_EVENTS = 5

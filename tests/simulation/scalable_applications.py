@@ -17,8 +17,6 @@ from simulation.clients import Client
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 from pcli.replay.client.settings import ConsumerSettings
 
-__all__ = ["JUDGE", "Delivery", "ScalableConsumerApplication"]
-
 JUDGE = "judge"
 """The subscription of the consumer that reads the whole topic at the end of a run."""
 

@@ -19,8 +19,6 @@ from pcli.minibroker.scalable.scalable_topic import ScalableTopic
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.versions import version_of
 
-__all__ = ["ScalableRun"]
-
 _RESTART_MS = 50
 _MAX_SEGMENTS = 8
 """The number of active segments from which the administrator splits none."""

@@ -9,8 +9,6 @@ from pcli.codec.scalable import Layout
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
 
-__all__ = ["RestoredTopics", "drained_segments"]
-
 
 class RestoredTopics:
     """The scalable topics that a start of the broker has restored."""

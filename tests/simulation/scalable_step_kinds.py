@@ -15,8 +15,6 @@ from scenarios.plans import Plan
 from simulation import step_kinds
 from simulation.scalable_transactions import QUEUE
 
-__all__ = ["KINDS", "is_scalable", "scalable_plan"]
-
 Step = dict[str, Any]
 
 _SUBSCRIPTIONS = {"stream": ("s", "s", "s", "r"), "queue": (QUEUE,), "checkpoint": ("g", "g", "")}

@@ -14,8 +14,6 @@ from simulation.transactions import TransactionClient
 from pcli.codec.proto import pb
 from pcli.codec.scalable import Layout
 
-__all__ = ["QUEUE", "ScalableTransactionClient"]
-
 QUEUE = "q"
 """The subscription with the acknowledgements of transactions."""
 _COORDINATORS = 3

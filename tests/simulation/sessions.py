@@ -9,8 +9,6 @@ from pcli.codec.proto import pb
 if TYPE_CHECKING:
     from simulation.history import WireFrame
 
-__all__ = ["ConsumerSession", "ProducerSession", "SubscriptionLog"]
-
 _PERSISTENT = "persistent:", "segment:"
 
 

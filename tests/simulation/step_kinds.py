@@ -11,8 +11,6 @@ from typing import Any
 from scenarios import step_kinds as scenario
 from scenarios.plan_model import Model, Numbers
 
-__all__ = ["EVENTS", "KINDS", "draw_event", "send"]
-
 Step = dict[str, Any]
 
 _EVENT_MS = (50, 300, 1500, 6000, 70_000)

@@ -12,8 +12,6 @@ from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry
 
-__all__ = ["TransactionClient"]
-
 _ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
 _TTL_MS = 10_000
 _WAIT_MS = 200

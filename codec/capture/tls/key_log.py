@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["LABELS", "KeyLog"]
-
 LABELS: Final = frozenset(
     (
         "CLIENT_RANDOM",

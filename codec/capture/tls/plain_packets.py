@@ -29,8 +29,6 @@ from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tls.key_log import KeyLog
 from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment, pull_segment
 
-__all__ = ["decrypted_packets"]
-
 _ETHERNET: Final = 1
 _MASK: Final = 0xFFFFFFFF
 

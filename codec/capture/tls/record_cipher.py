@@ -15,15 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hashes import HashAlgorithm
 
-__all__ = [
-    "SUITES",
-    "CipherSuite",
-    "RecordCipher",
-    "next_secret",
-    "record_cipher_of_secret",
-    "record_ciphers_of_master",
-]
-
 _header = Struct(">BHH").pack
 _sequence = Struct(">Q").pack
 _length = Struct(">H").pack

@@ -25,8 +25,6 @@ from pcli.codec.capture.tls.record_cipher import (
     record_ciphers_of_master,
 )
 
-__all__ = ["MISSING", "TlsError", "TlsSession"]
-
 _CHANGE_CIPHER_SPEC: Final = 20
 _HANDSHAKE: Final = 22
 _APPLICATION_DATA: Final = 23

@@ -25,23 +25,6 @@ from pcli.codec.observe.decoding.value_kinds import converters, is_secret
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = [
-    "LIST",
-    "MESSAGE",
-    "MESSAGES",
-    "ONE",
-    "PACKED",
-    "PARTS",
-    "SKIP",
-    "Plan",
-    "Slot",
-    "command_plan",
-    "field_slots",
-    "has_secrets",
-    "part_plan",
-    "reaches_secrets",
-]
-
 ONE: Final = 0
 """A single value. If the bytes contain several values, the last value is used."""
 LIST: Final = 1

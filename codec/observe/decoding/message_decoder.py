@@ -17,8 +17,6 @@ from collections.abc import Callable
 from pcli.codec.observe.decoding.decode_plans import LIST, MESSAGE, MESSAGES, ONE, PACKED, Plan, Slot
 from pcli.codec.observe.decoding.value_kinds import Values
 
-__all__ = ["pull_field", "pull_varint", "walk"]
-
 _DEPTH = 100  # protobuf's nesting limit; only groups can nest without limit here
 _ALL_ONES = 0xFFFFFFFFFFFFFFFF
 

@@ -26,8 +26,6 @@ from pcli.codec.observe.decoding.decode_plans import MESSAGE, MESSAGES, ONE, PAC
 from pcli.codec.observe.decoding.message_decoder import pull_varint
 from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values, kind_of
 
-__all__ = ["MessageLayout", "layout_of"]
-
 MAX_SIZE: Final = 512
 """Size of the largest message with a layout."""
 

@@ -23,20 +23,6 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.redact import SECRET_FIELDS
 
-__all__ = [
-    "KINDS",
-    "Converter",
-    "NotText",
-    "UnknownName",
-    "Values",
-    "converters",
-    "is_secret",
-    "kind_of",
-    "nine_decimals",
-    "path_of",
-    "shown",
-]
-
 Values = dict[str, Any]
 """Field names and raw values of one part of a frame."""
 

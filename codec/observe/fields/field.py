@@ -10,8 +10,6 @@ from google.protobuf.descriptor import EnumDescriptor
 
 from pcli.codec.observe.observer_state import Facts
 
-__all__ = ["Field", "Getter", "Reader", "enum_words"]
-
 Getter = Callable[[Facts], Any]
 """A function that returns the raw value from the facts of a frame, or None if the frame has no value."""
 

@@ -20,8 +20,6 @@ from pcli.codec.observe.fields.field import Field
 from pcli.codec.observe.fields.general_fields import general_fields
 from pcli.codec.observe.fields.protocol_fields import FAMILIES, family, unknown_field
 
-__all__ = ["all_fields", "describe_fields", "find_field", "lookup_field", "nearest"]
-
 
 def lookup_field(name: str) -> Field | None:
     """Return the field with this name, or None if there is none."""

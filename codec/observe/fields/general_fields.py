@@ -20,8 +20,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
 from pcli.codec.wire.problems import KINDS, Problem
 
-__all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
-
 
 def problems_of(facts: Facts) -> list[Problem]:
     """Return all problems with a frame: in the capture, in the frame, in its payload, and with its direction."""

@@ -19,8 +19,6 @@ from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.message_id import MessageId, signed
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MEANINGS", "id_reader", "message_id_text"]
-
 MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "request_id": ("number", "id of a request, repeated in its response"),
     "producer_id": ("number", "id of a producer on its connection"),

@@ -36,8 +36,6 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
 
-__all__ = ["FAMILIES", "family", "unknown_field"]
-
 FAMILIES: Final = (*(row.field for row in COMMANDS.values()), *PARTS)
 """The first name components after ``pulsar.``: the commands by number, then the other parts of a frame."""
 

@@ -23,8 +23,6 @@ from pcli.codec.observe.filters.term_compiler import Compiler, Test
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["Filter", "compile_filter"]
-
 _Plan = bool | Callable[[Facts], bool]
 _UNKNOWN_TYPES: Final = 16
 """Maximum number of cached plans for unknown command types, which hostile frames may contain in any number."""

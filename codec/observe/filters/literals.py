@@ -22,8 +22,6 @@ from pcli.codec.observe.fields.field import Field
 from pcli.codec.observe.fields.field_table import nearest
 from pcli.codec.observe.filters.syntax_tree import Literal
 
-__all__ = ["WrongValueError", "enum_number", "parse_duration", "value_of"]
-
 _NUMBER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]{1,32})|(\d{1,40}(?:\.\d{1,40})?)([A-Za-zµ]*))", re.ASCII)
 _HEX: Final = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}[:.-]?)*[0-9a-fA-F]{2})")
 _ISO: Final = re.compile(

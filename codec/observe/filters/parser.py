@@ -36,8 +36,6 @@ from pcli.codec.observe.filters.syntax_tree import (
     Xor,
 )
 
-__all__ = ["MAX_DEPTH", "MAX_TEXT", "OPERATORS", "fail", "parse_filter"]
-
 MAX_TEXT: Final = 100_000
 """Maximum number of characters in a filter."""
 

@@ -9,24 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = [
-    "FUNCTIONS",
-    "And",
-    "Call",
-    "Compare",
-    "FieldName",
-    "In",
-    "Literal",
-    "Node",
-    "Not",
-    "Operand",
-    "Or",
-    "Present",
-    "Range",
-    "Xor",
-    "to_text",
-]
-
 FUNCTIONS: Final[dict[str, str]] = {
     "count": "number of values of a field in the frame",
     "len": "length in characters of a string, or in bytes of a bytes field",

@@ -21,8 +21,6 @@ from pcli.codec.observe.filters.syntax_tree import Call, Compare, FieldName, In,
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.commands import name_of
 
-__all__ = ["Compiler", "Test"]
-
 Check = Callable[[Any], bool]
 """Function that tests one raw value."""
 

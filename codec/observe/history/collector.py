@@ -37,8 +37,6 @@ from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MOST_CANDIDATES", "Candidate", "HistoryCollector", "known_names"]
-
 MOST_CANDIDATES: Final = 100
 """Maximum number of objects with the wanted name whose histories are collected."""
 

@@ -16,8 +16,6 @@ from pcli.codec.observe.tracking.records.connection_records import ENDS, Connect
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["ConnectionHistory"]
-
 _QUIET_NS: Final = 10 * LONG_NS
 """Minimum time in ns without a frame that is reported."""
 

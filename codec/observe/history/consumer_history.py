@@ -47,8 +47,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Attache
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import position
 
-__all__ = ["ConsumerHistory"]
-
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
 _SEEK: Final = BY_NAME["SEEK"].number
 

@@ -14,17 +14,6 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import LATEST
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL
 from pcli.codec.wire.message_id import position
 
-__all__ = [
-    "accepted_text",
-    "blocked_text",
-    "discard_event",
-    "no_permits_text",
-    "redelivery_event",
-    "request_event",
-    "seek_target",
-    "state_text",
-]
-
 _NO_PERMITS: Final = (
     "it had received all messages that it had requested, and requested no more. Clients request more when the "
     "application takes messages from the queue."

@@ -19,8 +19,6 @@ from typing import Final
 
 from pcli.codec.observe.rules.finding_text import span
 
-__all__ = ["MOST_KEPT", "WEIGHTS", "Bursts", "Event", "EventLog", "Log", "PrefixedLog"]
-
 MOST_KEPT: Final = 10
 """Maximum number of events of one kind that are kept."""
 

@@ -13,8 +13,6 @@ from pcli.codec.observe.text_format import latency_text, short_topic
 from pcli.codec.observe.tracking.message_timeline import Step, steps_of
 from pcli.codec.observe.tracking.records.lifecycle import STATES, Lifecycle
 
-__all__ = ["MessageHistory"]
-
 _TEXTS: Final = {
     "sent": "{sender} sent it",
     "sent again": "{sender} sent it again",

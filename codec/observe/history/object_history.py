@@ -14,8 +14,6 @@ from pcli.codec.observe.rules.finding_text import at, error_message, span
 from pcli.codec.observe.tracking.records.client_records import Session
 from pcli.codec.observe.tracking.records.connection_records import ENDS
 
-__all__ = ["LONG_NS", "Counter", "ObjectHistory", "State", "because", "end_kind", "end_text", "lasted", "period_event"]
-
 LONG_NS: int = 1_000_000_000
 """Minimum duration in ns of a wait that is reported."""
 

@@ -20,8 +20,6 @@ from pcli.codec.observe.text_format import short_topic
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.topic_name import split_partition
 
-__all__ = ["EXACT", "KINDS", "NameMatcher", "consumer_name", "producer_name", "subscription_name"]
-
 KINDS: Final = ("consumer", "subscription", "producer", "topic", "connection", "message")
 """The kinds of objects."""
 

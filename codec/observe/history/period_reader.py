@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from pcli.codec.observe.tracking.records.counters import StateDuration
 
-__all__ = ["Period", "PeriodReader"]
-
 
 @dataclass(frozen=True, slots=True)
 class Period:

@@ -28,8 +28,6 @@ from pcli.codec.observe.tracking.producers.producer_session import NOTABLE_NS, P
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["ProducerHistory"]
-
 _MANY: Final = 100
 """Maximum number of connections of a producer that are kept."""
 

@@ -9,8 +9,6 @@ from pcli.codec.observe.diagnosis import by_weight
 from pcli.codec.observe.history.object_history import ObjectHistory
 from pcli.codec.observe.rules.finding import SEVERITIES, Finding
 
-__all__ = ["RecordedFindings"]
-
 
 class RecordedFindings:
     """The records of a diagnosis that have findings."""

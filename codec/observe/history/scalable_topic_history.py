@@ -26,8 +26,6 @@ from pcli.codec.observe.tracking.records.scalable_records import (
 )
 from pcli.codec.scalable.segment_name import name_on_segment
 
-__all__ = ["ControlledConsumerHistory", "ScalableTopicHistory", "segment_events"]
-
 _SLOW_NS = 5_000_000_000
 """Minimum duration in ns of a hand-over that is as important as a refused consumer."""
 

@@ -23,8 +23,6 @@ from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["MOST_MEMBERS", "SubscriptionHistory"]
-
 MOST_MEMBERS: Final = 100
 """Maximum number of members (consumers, producers) whose events are collected."""
 

@@ -24,8 +24,6 @@ from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import SEND
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["TopicHistory"]
-
 _PRODUCER_KINDS: Final = frozenset((
     "refused", "lost", "closed by broker", "send error", "waiting", "no receipt", "stored twice", "lost messages",
     "opened", "resent", "closed",

@@ -38,8 +38,6 @@ from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
 from pcli.codec.steps import Steps
 
-__all__ = ["Families", "MetricsCollector"]
-
 Families = list[tuple[Metric, list[Sample]]]
 """All metrics with their samples."""
 

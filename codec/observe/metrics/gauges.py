@@ -25,8 +25,6 @@ from pcli.codec.observe.tracking.subscriptions.inference import topics_at
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.steps import Steps
 
-__all__ = ["Gauges"]
-
 _Stats = dict[str, Any]
 
 _OF_SUBSCRIPTION: Final = {

@@ -15,8 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["CONSUMER", "METRICS", "SUBSCRIPTION", "TOPIC", "Metric"]
-
 TOPIC: Final = ("namespace", "topic")
 SUBSCRIPTION: Final = (*TOPIC, "subscription")
 CONSUMER: Final = (*SUBSCRIPTION, "consumer_name")

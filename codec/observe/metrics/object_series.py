@@ -13,8 +13,6 @@ from pcli.codec.observe.metrics.series_values import Sample, Values
 from pcli.codec.steps import Steps
 from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["OTHER", "ObjectSeries", "labels_of"]
-
 OTHER: Final = "other"
 """Value of all labels of the series that objects without own series share. The name of a topic contains its domain, so
 no topic has this name."""

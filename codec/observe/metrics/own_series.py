@@ -21,8 +21,6 @@ from typing import Final
 
 from pcli.codec.steps import Steps
 
-__all__ = ["HALF_LIFE_NS", "HOLD_NS", "Key", "OwnSeries"]
-
 HALF_LIFE_NS: Final = 300_000_000_000
 
 HOLD_NS: Final = 120_000_000_000

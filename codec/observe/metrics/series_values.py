@@ -6,8 +6,6 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-__all__ = ["BOUNDS", "Exemplar", "Histogram", "Sample", "Values"]
-
 BOUNDS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 )  # fmt: skip

@@ -10,8 +10,6 @@ from google.protobuf.message import Message
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.constants import MINUS_ONE
 
-__all__ = ["Values", "body_values"]
-
 Values = dict[str, Any]
 """The fields that a message contains, by name. Nested messages have the same form, and enum values are names."""
 

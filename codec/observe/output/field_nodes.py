@@ -36,8 +36,6 @@ from pcli.codec.wire.commands import PAYLOAD_TYPES, name_of
 from pcli.codec.wire.problems import Problem
 from pcli.codec.wire.redact import hidden
 
-__all__ = ["FieldNode", "frame_nodes"]
-
 _MAX_TEXT: Final = 4096
 """Maximum number of characters of a value in a node."""
 

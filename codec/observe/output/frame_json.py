@@ -35,8 +35,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.redact import hidden
 
-__all__ = ["SCHEMA_VERSION", "column", "flatten", "show"]
-
 SCHEMA_VERSION: Final = 1
 """Version of the format. It increases when the name or form of a key changes, but not for new keys."""
 

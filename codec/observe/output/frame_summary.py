@@ -21,9 +21,6 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.message_id import MessageId, signed
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["describe"]
-
-
 _MAX_TEXTS: Final = 10_000
 """Maximum number of names of producers and consumers that are kept as text."""
 

@@ -20,8 +20,6 @@ from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.redact import SECRET_FIELDS, hidden, secret_bytes
 
-__all__ = ["hex_lines", "message_lines", "shown_bytes", "tree_lines"]
-
 
 def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
     """Return the tree of a frame: command, broker entry, checksum, metadata, payload size, problems.

@@ -11,8 +11,6 @@ from pcli.codec.observe.text_format import epoch_text
 from pcli.codec.observe.tracking.message_timeline import Step, duration_ns, since, steps_of
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 
-__all__ = ["lifecycle_object"]
-
 
 def lifecycle_object(lifecycle: Lifecycle) -> dict[str, Any]:
     """Return a lifecycle as an object; a value that the capture does not contain is None."""

@@ -15,8 +15,6 @@ from pcli.codec.observe.tracking.message_timeline import BROKER, holder_of, step
 from pcli.codec.observe.tracking.records.lifecycle import STATES, Lifecycle
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
-__all__ = ["lifecycle_diagram", "lifecycle_lines"]
-
 _WIDTH: Final = 100
 """Default width of the text in columns."""
 

@@ -10,8 +10,6 @@ from pcli.codec.observe.output.frame_summary import describe
 from pcli.codec.observe.text_format import latency_text, printable
 from pcli.codec.wire.commands import name_of
 
-__all__ = ["mermaid_lines", "safe"]
-
 # In Mermaid, ; ends a statement and # begins an entity, so both are written as entities. < and > would be HTML.
 _ENTITIES = str.maketrans({";": "#59;", "#": "#35;", "<": "#lt;", ">": "#gt;", "%": "#37;"})
 

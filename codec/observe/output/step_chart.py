@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-__all__ = ["HEIGHT", "step_chart"]
-
 HEIGHT: Final = 8
 """Number of lines for values; one line is added if a few values are on the other side of zero."""
 

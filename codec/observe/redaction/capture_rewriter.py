@@ -36,8 +36,6 @@ from pcli.codec.observe.redaction.name_pseudonyms import Names
 from pcli.codec.observe.redaction.stream_edits import Edits
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = ["MAX_BYTES", "CaptureRewriter"]
-
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Limit on the total size of new frames in bytes: ten times the maximum attachment to an issue."""
 

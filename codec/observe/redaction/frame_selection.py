@@ -12,8 +12,6 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe.bit_set import Bits
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["DEFAULT_WINDOW", "EVERYTHING", "Selection", "select_around"]
-
 DEFAULT_WINDOW: Final = "500"
 """Default window: this number of frames before the given frame, and the same number after it."""
 

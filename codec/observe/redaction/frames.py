@@ -24,8 +24,6 @@ from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import push_varint
 
-__all__ = ["redact_frame"]
-
 _BROKEN: Final = b"\xff"
 """Invalid protobuf: the start of a varint that does not end."""
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pcli.codec.observe.redaction.name_pseudonyms import Names
 
-__all__ = ["HIDDEN", "redact_text", "redact_version"]
-
 HIDDEN: Final = "xxx"
 """The marker for a removed word."""
 

@@ -17,8 +17,6 @@ from typing import Final
 
 from pcli.codec.wire.hashes import murmur3_32
 
-__all__ = ["key_pseudonyms"]
-
 _MASK: Final = 0xFFFFFFFF
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 

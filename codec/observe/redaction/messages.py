@@ -21,8 +21,6 @@ from pcli.codec.observe.redaction.free_text import redact_text, redact_version
 from pcli.codec.observe.redaction.name_pseudonyms import Names
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["FIELDS", "redact_message"]
-
 _TABLE: Final = """
 topic        | topic topics partitions new_topics deleted_topics added removed resolved_topic_name segment_topic
 topic        | legacy_topic_name

@@ -20,8 +20,6 @@ from pcli.codec.observe.redaction.key_pseudonyms import key_pseudonyms
 from pcli.codec.observe.system_topics import is_neutral_topic, is_system_subscription, is_system_topic
 from pcli.codec.wire.topic_name import DOMAINS, split_partition
 
-__all__ = ["Names"]
-
 _KEPT: Final = frozenset({"tenant", "namespace", "topic", "subscription", "consumer", "producer"})
 """The kinds that ``keep_names`` keeps."""
 

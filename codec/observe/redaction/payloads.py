@@ -23,8 +23,6 @@ from pcli.codec.payload.encryption import is_encrypted
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["redact_payload"]
-
 _STEPS: Final = 5
 """Maximum number of attempts to match the size of a compressed payload."""
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-__all__ = ["Edits"]
-
 
 class _Edit(NamedTuple):
     """An edit: the bytes from ``start`` to ``end`` become ``data`` (at offset ``at``) and ``lost`` missing bytes."""

@@ -14,8 +14,6 @@ from pcli.codec.observe.redaction.name_pseudonyms import Names
 from pcli.codec.wire.hot import push_varint
 from pcli.codec.wire.truncated_messages import MAX_DEPTH, last_whole_field
 
-__all__ = ["redact_cut"]
-
 
 def redact_cut(kind: type[Message], data: bytes, names: Names, depth: int = MAX_DEPTH) -> bytes:
     """Return the redacted fields of a truncated message of this type."""

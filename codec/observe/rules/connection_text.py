@@ -7,16 +7,6 @@ from typing import Any
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord, ExchangeRecord, HostRecord
 
-__all__ = [
-    "about_connection",
-    "about_host",
-    "connection_subject",
-    "exchange_subject",
-    "host_subject",
-    "place",
-    "version_subject",
-]
-
 
 def place(address: tuple[str, int]) -> str:
     """Return ``10.0.0.1:6650`` or ``[::1]:6650``."""

@@ -18,23 +18,6 @@ from pcli.codec.observe.rules.finding_text import at, span, when
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import StateDuration
 
-__all__ = [
-    "FACTS",
-    "STOP_NS",
-    "Stop",
-    "attached",
-    "counts_batches_as_one",
-    "doubts_of",
-    "held",
-    "how_long",
-    "leaks",
-    "left",
-    "requests_single_messages",
-    "seen_until",
-    "stop_of",
-    "waiting",
-]
-
 FACTS: Final = (
     "unacked", "never_acked", "received", "received_entries", "acked", "ack_ages", "sessions", "type",
     "subscription.backlog", "subscription.backlog_least", "subscription.consumers",

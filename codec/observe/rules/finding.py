@@ -24,11 +24,6 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE, Occurrences
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
-__all__ = [
-    "CERTAINTIES", "CULPRITS", "DEFINED", "EDGES", "GAPS", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule",
-    "Threshold", "certainty", "rule", "why_unsure",
-]  # fmt: skip
-
 SEVERITIES: Final = ("error", "warning", "note")
 """Severities: messages are lost, duplicated or stuck; they will be, or they were and the state has recovered; the
 behaviour is worth knowing."""

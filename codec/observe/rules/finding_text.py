@@ -15,22 +15,6 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__ = [
-    "about_consumer",
-    "about_subscription",
-    "at",
-    "cause_text",
-    "consumer_subject",
-    "count_of",
-    "error_message",
-    "first_of",
-    "frames_text",
-    "span",
-    "subscription_subject",
-    "times",
-    "when",
-]
-
 _JAVA: Final = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
 """The name of a Java class before the message of an exception."""
 

@@ -17,8 +17,6 @@ from pcli.codec.observe.rules.finding import Cause, Moment
 from pcli.codec.observe.rules.finding_text import at
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["ADVICE", "connection_at", "loss_of", "silence_of"]
-
 ADVICE: Final = (
     "Check the path between the two hosts: firewalls, MTU, load balancers, and packet loss at the time of the "
     "retransmissions."

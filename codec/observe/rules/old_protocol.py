@@ -35,8 +35,6 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["MIN_VERSION"]
-
 MIN_VERSION: Final = 15
 """Lower protocol versions lack transactions and all features of Pulsar 2.5 and later."""
 

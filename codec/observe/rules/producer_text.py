@@ -7,8 +7,6 @@ from typing import Any
 from pcli.codec.observe.text_format import printable, short_topic
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["about_producer", "producer_subject", "sets_own_sequence_ids"]
-
 
 def about_producer(producer: ProducerRecord) -> str:
     """Return ``producer web on orders``."""

@@ -33,8 +33,6 @@ from pcli.codec.observe.rules.finding_text import at, span
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["FENCING", "fenced_by"]
-
 _DURATION: Final = Threshold("producer-waiting.duration", 1_000_000_000, "minimum wait for exclusive access")
 
 _FENCED: Final = Cause(

@@ -12,8 +12,6 @@ from typing import Final
 
 from pcli.codec.observe.rules.finding import Cause
 
-__all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "cause_of_end", "cause_of_ends", "cause_of_loss"]
-
 ROUNDS: Final = 3
 LOOP_NS: Final = 60_000_000_000
 

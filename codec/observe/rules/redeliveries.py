@@ -27,8 +27,6 @@ from pcli.codec.observe.rules.segment_text import is_handed_over
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__ = ["Redelivery", "define"]
-
 _MIN_FOR_WARNING: Final = 20
 """Minimum number of redelivered entries for a warning."""
 

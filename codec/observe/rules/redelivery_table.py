@@ -9,8 +9,6 @@ from pcli.codec.observe.rules.finding_text import span
 from pcli.codec.observe.rules.redeliveries import Redelivery, define
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
-__all__: list[str] = []
-
 _NACK_DELAY_NS: Final = 60_000_000_000
 _LATE_NS: Final = 1_000_000_000
 

@@ -20,8 +20,6 @@ from pcli.codec.observe.rules.segment_text import is_classic_client, is_controll
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = ["cause_of_error", "succeeded_later"]
-
 _BROKERS: Final = frozenset(("PersistenceError", "TooManyRequests", "UnknownError"))
 """Errors caused by the broker's state rather than by the request."""
 

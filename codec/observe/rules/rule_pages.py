@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pcli.codec.observe.rules.finding import Rule
 
-__all__ = ["page_of"]
-
 
 def page_of(rule: Rule) -> str:
     """Return the page as Markdown, with the evaluated fields and the issue in the last line."""

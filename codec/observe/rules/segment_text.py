@@ -16,18 +16,6 @@ from pcli.codec.observe.tracking.records.scalable_records import (
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 from pcli.codec.scalable.segment_name import name_on_segment
 
-__all__ = [
-    "about_controlled",
-    "backlog_on",
-    "is_classic_client",
-    "is_controlled",
-    "is_handed_over",
-    "sealed_segment",
-    "segments_text",
-    "subscription_of",
-    "topic_text",
-]
-
 _SEAL_NS: Final = 10_000_000_000
 """Maximum time from the first effect of a seal on a producer to the layout that shows it."""
 

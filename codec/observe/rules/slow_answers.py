@@ -39,8 +39,6 @@ from pcli.codec.observe.tracking.connections.exchanges import slow_bound
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["TIMEOUT_NS"]
-
 _SUSPENDED: Final = Cause(
     "application",
     "likely",

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["ATTRIBUTES", "EVENTS", "Source"]
-
 
 class Source(NamedTuple):
     """The source of an attribute or event."""

@@ -18,8 +18,6 @@ from pcli.codec.observe.telemetry.send_events import segment_sealed
 from pcli.codec.observe.telemetry.spans import Attributes, Event
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 
-__all__ = ["Period", "periods_of"]
-
 _FAILURES: Final = frozenset({"nack", "ack_timeout", "requested", "rewind", "lost", "aborted", "expired"})
 """Causes of redeliveries that show that the consumer did not process the message."""
 

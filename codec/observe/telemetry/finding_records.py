@@ -17,8 +17,6 @@ from pcli.codec.observe.rules import RULES, Finding
 from pcli.codec.observe.rules.finding import SEVERITIES
 from pcli.codec.observe.telemetry.spans import Attributes, Event, LogRecord, Span
 
-__all__ = ["FindingIndex", "finding_event", "log_record"]
-
 _WITH_KEYS: Final = frozenset({"key-order-broken", "mixed-key-batches", "stuck-blocked-hash"})
 """Rules whose text contains keys."""
 

@@ -38,8 +38,6 @@ from pcli.codec.observe.tracking.subscriptions.open_lifecycles import final_stat
 from pcli.codec.scalable.segment_name import SegmentName
 from pcli.codec.wire.topic_name import split_partition
 
-__all__ = ["Addresses", "MessageTrace", "frames_of", "message_trace_id", "traces_of"]
-
 Addresses = Callable[[int], Attributes]
 """A function that returns the attributes of a connection by ``tcp.stream``; empty if it is unknown."""
 

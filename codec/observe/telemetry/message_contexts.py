@@ -19,8 +19,6 @@ from pcli.codec.observe.telemetry.trace_ids import TraceContext, headers_of, is_
 from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of
 from pcli.codec.wire.commands import PAYLOAD_TYPES
 
-__all__ = ["MAX_FRAMES", "Contexts", "MessageContexts"]
-
 MAX_FRAMES: Final = 100_000
 """Maximum number of frames whose headers are kept. They occupy about 40 MB if each has one message."""
 

@@ -22,8 +22,6 @@ from pcli.codec.observe.telemetry.spans import Attributes, Span
 from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, is_system
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
-__all__ = ["MessageSpans", "all_frames"]
-
 MAX_FINDINGS: Final = 10_000
 """Maximum number of findings whose first span is kept."""
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Sampler"]
-
 _BITS: Final = 56
 _MASK: Final = (1 << _BITS) - 1
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pcli.codec.observe.telemetry.spans import Event
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
-__all__ = ["segment_sealed", "send_events"]
-
 
 def send_events(lifecycle: Lifecycle) -> list[Event]:
     """Return the events of a lifecycle's SENDs in chronological order."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["SCHEMA_URL", "SEMANTIC_CONVENTIONS", "Attributes", "Event", "Link", "LogRecord", "Span"]
-
 SEMANTIC_CONVENTIONS: Final = "1.44.0"
 """The version of OpenTelemetry's semantic conventions whose names the spans have."""
 

@@ -20,11 +20,6 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-__all__ = [
-    "Headers", "TraceContext", "headers_of", "is_marked", "publication_trace_id", "span_id", "span_text", "trace_id",
-    "trace_text",
-]  # fmt: skip
-
 
 class TraceContext(NamedTuple):
     """The span in which an application created a message."""

@@ -17,20 +17,6 @@ from pcli.codec.observe.observer_state import ObservedFrame
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import pull_long
 
-__all__ = [
-    "ENTRY_HASH",
-    "FIELD",
-    "HASHES_SIZE",
-    "Fields",
-    "fields_of",
-    "key_of",
-    "may_be_of_v5_client",
-    "number_of",
-    "ordering_key_text",
-    "pull_fields",
-    "text_of",
-]
-
 Fields = Mapping[int, int | bytes]
 """Field number to value: varints as int, length-delimited fields as bytes."""
 

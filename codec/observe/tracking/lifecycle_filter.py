@@ -16,8 +16,6 @@ from pcli.codec.observe.tracking.message_timeline import duration_ns, steps_of
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["LifecycleFilter", "is_system", "severity_key"]
-
 _BAD: Final = ("in_flight", "never_delivered", "unacked", "refused", "lost")
 """Unsuccessful states."""
 

@@ -16,8 +16,6 @@ from pcli.codec.observe.text_format import printable, short_topic
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
 
-__all__ = ["BROKER", "Step", "duration_ns", "holder_of", "since", "steps_of"]
-
 BROKER: Final = ""
 """Name of the broker as a party."""
 

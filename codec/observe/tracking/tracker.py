@@ -28,8 +28,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Subsc
 from pcli.codec.steps import Steps
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["EventSink", "Tracker", "process_events"]
-
 Done = Callable[[str, Any], None]
 """A function that receives the name of a group and a record."""
 

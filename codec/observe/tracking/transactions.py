@@ -26,8 +26,6 @@ from pcli.codec.wire.topic_name import full_name
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["MAX_TRANSACTIONS", "Transactions"]
-
 MAX_TRANSACTIONS: Final = 10_000
 """Maximum number of transactions."""
 

@@ -17,8 +17,6 @@ from pcli.minibroker.topic_names import namespace_of
 if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS"]
-
 _STATS: Final = "/admin/v2/broker-stats"
 _ALLOCATORS: Final = ("default", "ml-cache")
 _OPERATIONS: Final = (

@@ -10,10 +10,8 @@ from typing import Any, Final
 from pcli.codec.errors import LocalError
 from pcli.minibroker.admin.body_types import BOOKIE_INFO
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
-from pcli.minibroker.settings import IGNORED, Settings
-
-__all__ = ["ENDPOINTS"]
-
+from pcli.minibroker.ignored_settings import IGNORED
+from pcli.minibroker.settings import Settings
 
 _BROKERS: Final = "/admin/v2/brokers"
 _MIGRATION: Final = "/admin/v2/metadata/migration"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BROKER", "CONSUMER", "LATENCIES", "NAMESPACE", "PRODUCER", "SUBSCRIPTION", "TOPIC", "TRANSACTION_BUFFER"]
-
 LATENCIES: Final = ("le_0_5", "le_1", "le_5", "le_10", "le_20", "le_50", "le_100", "le_200", "le_1000", "overflow")
 """The buckets of the time of a write, in milliseconds."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "metrics"]
-
 _QUOTAS: Final = {SIZE: "size", AGE: "time"}
 """The label of each kind of backlog quota."""
 

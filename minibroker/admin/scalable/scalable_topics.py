@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.scalable.scalable_topic import ScalableTopic
     from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
 
-__all__ = ["ENDPOINTS"]
-
 _SPACE: Final = "/admin/v2/scalable/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
 _SUBSCRIPTION: Final = f"{_TOPIC}/subscriptions/{{subscription}}"

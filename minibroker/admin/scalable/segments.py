@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS"]
-
 _SEGMENT: Final = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
 _SUBSCRIPTION: Final = f"{_SEGMENT}/subscription/{{subscription}}"
 _DESCRIPTOR: Final = re.compile(r"([0-9a-fA-F]{1,4})-([0-9a-fA-F]{1,4})-([0-9]{1,18})")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.versions import Version
 
-__all__ = ["message_id", "message_response"]
-
 _X: Final = "X-Pulsar-"
 
 _PLAIN: Final = {

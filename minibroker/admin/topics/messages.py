@@ -16,8 +16,6 @@ from pcli.minibroker.storage.ledger import ManagedLedger
 if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS"]
-
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 

@@ -21,8 +21,6 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.topic_names import is_system
 
-__all__ = ["ENDPOINTS"]
-
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
 _CPP_VERSION: Final = re.compile(r"Pulsar-CPP-v(\d+)\.(\d+)")

@@ -14,8 +14,6 @@ from pcli.minibroker.schema.registry import TYPE_NAMES, InvalidSchemaData, versi
 if TYPE_CHECKING:
     from pcli.minibroker.schema.registry import StoredSchema
 
-__all__ = ["ENDPOINTS"]
-
 _ALL: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 _ONE: Final = f"{_ALL}/schema"
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS"]
-
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _ONE: Final = f"{_TOPIC}/subscription/{{subscription}}"
 _MAX: Final = (1 << 63) - 1

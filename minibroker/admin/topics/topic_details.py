@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS"]
-
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _HEAD: Final = 6
 """Number of bytes before the broker entry metadata."""

@@ -14,9 +14,6 @@ from pcli.minibroker.policies.policy_types import DISPATCH_RATE
 if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import TopicValues
 
-__all__ = ["ENDPOINTS"]
-
-
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _REPLICATED: Final = f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus"
 _RATE: Final = f"{_TOPIC}/{{subscription}}/dispatchRate"

@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = [
-    "ENDPOINTS",
-    "SHADOW_TOPICS_DISABLED",
-    "SYSTEM_TOPIC",
-    "check_external",
-    "check_shadow_topics",
-    "check_unused",
-    "clients_text",
-    "delete_policies_and_schemas",
-    "delete_topic",
-]
-
 SHADOW_TOPICS_DISABLED: Final = "Shadow topics are disabled"
 SYSTEM_TOPIC: Final = "Termination of a system topic is not allowed"
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"

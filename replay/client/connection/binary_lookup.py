@@ -28,8 +28,6 @@ from pcli.replay.client.connection.errors import ClientFailure
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["BinaryLookup", "LookupResult", "LookupService", "Mode", "Topics", "retry"]
-
 Mode = pb.CommandGetTopicsOfNamespace.Mode
 """The topics of a namespace to list: persistent, non-persistent or all."""
 Topics = pb.CommandGetTopicsOfNamespaceResponse

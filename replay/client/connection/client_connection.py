@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.connection.connection_handler import ConnectionHandler
 
-__all__ = ["ClientConnection"]
-
 CLIENT_VERSION: Final = "pcli-0.2.0"
 """The client version in CONNECT, which contains the version of this distribution."""
 

@@ -13,8 +13,6 @@ import socket
 import ssl
 from typing import Final
 
-__all__ = ["reason_for"]
-
 _NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
 """The first error number in a message. The event loop reports several numbers if it tried several addresses of a
 host."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["ConnectionHandler", "Kind", "State"]
-
 Kind = Literal["producer", "consumer", "watcher", "session"]
 
 

@@ -28,9 +28,6 @@ from pcli.replay.service_url import ServiceUrl
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Address", "ConnectionPool", "ServiceHosts", "address_of"]
-
-
 Address = tuple[str, int]
 """Host and port."""
 

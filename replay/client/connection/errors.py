@@ -19,8 +19,6 @@ from typing import Any, Final
 from pcli.codec.errors import LocalError, PcliError, RemoteError
 from pcli.codec.proto import pb
 
-__all__ = ["ClientFailure", "failure_in_response"]
-
 _FINAL: Final = frozenset((
     "AuthorizationError", "ConsumerAssignError", "ConsumerBusy", "IncompatibleSchema", "NotAllowedError",
     "ProducerBusy", "SubscriptionNotFound", "TopicNotFound", "TransactionConflict",

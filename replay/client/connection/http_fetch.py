@@ -12,8 +12,6 @@ from pcli.replay.client.connection.connect_errors import reason_for
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["fetch"]
-
 _MAX_BODY: Final = 64 << 20
 """Maximum bytes of a response, as in the proxy."""
 

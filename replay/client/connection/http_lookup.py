@@ -27,8 +27,6 @@ from pcli.replay.client.connection.errors import ClientFailure
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["HttpLookup"]
-
 _ERRORS: Final = {401: "AuthenticationError", 403: "AuthorizationError", 404: "NotFound"}
 
 _TYPES: Final = {name.upper().replace("_", ""): value for name, value in pb.Schema.Type.items()}

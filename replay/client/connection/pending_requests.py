@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Answer", "PendingRequests"]
-
 Answer = Callable[[Event | ClientFailure], None]
 
 _LOOKUPS: Final = (pb.CommandLookupTopic, pb.CommandPartitionedTopicMetadata)

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.consumer.unacked_message_tracker import Clock
     from pcli.replay.client.settings import ConsumerSettings
 
-__all__ = ["AckDone", "AckGroupingTracker", "Owner"]
-
 AckDone = Callable[[ClientFailure | None], None]
 """Callback for the result of an ack. It is called once; None means success."""
 

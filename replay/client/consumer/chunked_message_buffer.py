@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.consumer.unacked_message_tracker import Clock
     from pcli.replay.client.settings import ConsumerSettings
 
-__all__ = ["ChunkedMessageBuffer"]
-
 
 class _Pending:
     """A message that is incomplete, because only its first chunks have arrived."""

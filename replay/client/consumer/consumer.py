@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.settings import ConsumerSettings
 
-__all__ = ["Consumer", "Listener", "Parent"]
-
 Listener = Callable[[IncomingMessage], None]
 """A function that is called with each message when it arrives, instead of `receive`."""
 

@@ -23,8 +23,6 @@ from pcli.replay.client.connection.errors import ClientFailure
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["ConsumerConnection"]
-
 _GONE: Final = ("TopicNotFound", "NotFound")
 """Errors after which an existing subscription is not retried (isUnrecoverableError)."""
 

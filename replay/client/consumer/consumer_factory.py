@@ -27,8 +27,6 @@ from pcli.replay.client.settings import ConsumerSettings
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["open_consumer", "open_unchecked"]
-
 
 def open_consumer(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
     """Create a consumer of one topic, several topics or a topic pattern."""

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
-__all__ = ["LastMessageId", "SeekDone", "SeekOperation", "once_connected"]
-
 
 def once_connected(
     consumer: Consumer, what: str, action: Callable[[ClientConnection], None], refuse: Callable[[ClientFailure], None]

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.consumer.consumer import Consumer
     from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
-__all__ = ["DLQ", "RETRY", "DeadLetterSender", "with_dead_letter_topics"]
-
-
 DLQ: Final = "-DLQ"
 RETRY: Final = "-RETRY"
 """Suffixes of the default letter topics, for example ``<topic>-<subscription>-DLQ``."""

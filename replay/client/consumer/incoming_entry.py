@@ -24,8 +24,6 @@ from pcli.replay.client.message_ids import AckSet, ClientMessageId
 if TYPE_CHECKING:
     from pcli.replay.client.connection.client_connection import ClientConnection
 
-__all__ = ["IncomingEntry", "IncomingMessage", "Piece", "cut"]
-
 Piece = tuple[int, int, int]
 """Offsets of a message in a batch: start of the metadata, start of the payload (-1 if compacted out), and end."""
 

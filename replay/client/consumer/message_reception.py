@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
-__all__ = ["MessageReception"]
-
 _GROWTH = 64
 """Maximum factor by which decompression may expand a payload. It is needed because chunked messages have no size
 limit."""

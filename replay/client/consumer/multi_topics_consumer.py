@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Created", "MultiTopicsConsumer", "MultiTopicsQueue"]
-
-
 Created = Callable[["Consumer | MultiTopicsConsumer | ClientFailure"], None]
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.settings import ConsumerSettings
 
-__all__ = ["NO_PARTITION", "NegativeAcksTracker"]
-
 NO_PARTITION: Final = -2
 """The partition in ids of negatively acknowledged entries (DUMMY_PARTITION_INDEX)."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["PatternConsumer", "open_pattern"]
-
 _MODES: Final = {
     "PersistentOnly": pb.CommandGetTopicsOfNamespace.PERSISTENT,
     "NonPersistentOnly": pb.CommandGetTopicsOfNamespace.NON_PERSISTENT,

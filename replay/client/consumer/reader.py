@@ -29,8 +29,6 @@ from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy, Reade
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Reader", "open_reader"]
-
 
 class Reader:
     """A reader of one topic from a start position."""

@@ -24,8 +24,6 @@ from pcli.replay.client.message_ids import ClientMessageId
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
-__all__ = ["ReceiverQueue", "start_again"]
-
 
 class ReceiverQueue:
     """The waiting messages, and the permits returned since the last FLOW."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
-__all__ = ["redeliver_all", "redeliver_some"]
-
 _MOST: Final = 1000
 """Maximum number of ids in one command (MAX_REDELIVER_UNACKNOWLEDGED)."""
 

@@ -16,8 +16,6 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.settings import ConsumerSettings
 
-__all__ = ["ranges_fault", "settings_fault"]
-
 _LEAST_ACK_TIMEOUT: Final = 1000
 _LEAST_TICK: Final = 100
 

@@ -21,8 +21,6 @@ from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.consumer import Consumer
 
-__all__ = ["subscribe_command"]
-
 _AUTO_CONSUME_KNOWN: Final = 21
 _UNSIGNED: Final = (1 << 64) - 1
 

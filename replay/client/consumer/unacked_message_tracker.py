@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.settings import ConsumerSettings
 
-__all__ = ["Clock", "UnackedMessageTracker"]
-
 
 class Clock(Protocol):
     """The source of time: the engine."""

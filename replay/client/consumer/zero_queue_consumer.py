@@ -19,8 +19,6 @@ from pcli.replay.client.consumer.consumer import Consumer, Listener
 from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 from pcli.replay.client.message_ids import ClientMessageId
 
-__all__ = ["ZeroQueueConsumer"]
-
 
 class ZeroQueueConsumer(Consumer):
     """A consumer that receives one message at a time."""

@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Batch", "BatchContainer", "BatchTimer", "Container", "Done", "KeyBasedBatchContainer"]
-
-
 Done = Callable[[MessageId | ClientFailure], None]
 """Callback for the result of a message. It is called once."""
 

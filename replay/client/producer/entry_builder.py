@@ -38,9 +38,6 @@ from pcli.replay.client.producer.outgoing_message import OutgoingMessage, batch_
 from pcli.replay.client.producer.pending_sends import OpSendMsg
 from pcli.replay.client.settings import ProducerSettings
 
-__all__ = ["EntryBuilder", "chunk_size", "cut"]
-
-
 _UNKNOWN: Final = -1
 
 

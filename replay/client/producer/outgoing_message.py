@@ -22,8 +22,6 @@ from pcli.codec.proto import pb
 from pcli.codec.scalable import key_hashes
 from pcli.codec.wire.hot import push_varint
 
-__all__ = ["OutgoingMessage", "batch_metadata", "join_singles", "message_metadata"]
-
 _u32: Final = Struct(">I").pack
 
 

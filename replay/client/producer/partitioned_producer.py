@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["MessageRouter", "PartitionedProducer", "open_producer"]
-
-
 Created = Callable[["Producer | PartitionedProducer | ClientFailure"], None]
 
 

@@ -26,8 +26,6 @@ from pcli.codec.wire.message_id import MessageId
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.batch_container import Done
 
-__all__ = ["MISMATCH", "OpSendMsg", "PendingSends"]
-
 _SEND: Final = BY_NAME["SEND"].number
 
 MISMATCH: Final = "mismatch"

@@ -48,8 +48,6 @@ from pcli.replay.client.settings import ProducerSettings
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Producer"]
-
 _READY: Final = State.READY
 _CONNECTING: Final = State.CONNECTING
 

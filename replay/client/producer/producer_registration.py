@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.settings import ProducerSettings
 
-__all__ = ["FailureKind", "ProducerRegistration", "classify_failure", "producer_command"]
-
 
 class FailureKind(Enum):
     """The effect of a failure on the producer."""

@@ -20,8 +20,6 @@ from pcli.replay.client.connection.client_connection import ClientConnection
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.pending_sends import OpSendMsg, PendingSends
 
-__all__ = ["SendQueue"]
-
 _DAMAGED: Final = ClientFailure("ChecksumError", "the message was damaged before it was sent")
 
 

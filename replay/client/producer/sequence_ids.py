@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["DuplicateRisk", "SequenceIds"]
-
 
 class DuplicateRisk(Enum):
     """The risk, according to the sequence id, that a message is a duplicate."""

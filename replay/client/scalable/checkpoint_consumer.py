@@ -30,8 +30,6 @@ from pcli.replay.client.settings import ConsumerSettings
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["CheckpointConsumer", "CheckpointGroupConsumer"]
-
 
 class CheckpointConsumer(ScalableConsumer):
     """A reader of all segments. ``startMessageId`` of the settings is ``EARLIEST``, ``LATEST`` (default) or an id."""

@@ -24,8 +24,6 @@ from pcli.replay.client.scalable.layout_session import LayoutSession
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["ControllerSession"]
-
 Assignment = pb.ScalableConsumerAssignment
 
 

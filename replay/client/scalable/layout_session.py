@@ -23,8 +23,6 @@ from pcli.replay.client.connection.errors import ClientFailure
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["LayoutSession"]
-
 
 class LayoutSession(ConnectionHandler):
     """A session. ``on_layout`` is called with each layout; ``on_failure`` once, if there is no first layout."""

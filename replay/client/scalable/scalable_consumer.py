@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Held", "QueueConsumer", "ScalableConsumer"]
-
 _BUSY: Final = ("ConsumerBusy", "ConsumerAssignError")
 """Failures of SUBSCRIBE while another consumer still has the segment."""
 

@@ -17,8 +17,6 @@ from pcli.replay.client.settings import ConsumerSettings
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["open_scalable_consumer"]
-
 
 def open_scalable_consumer(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
     """Create a consumer of a scalable topic, which is created if it does not exist.

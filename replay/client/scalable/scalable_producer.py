@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["ScalableProducer", "open_scalable_producer"]
-
 _GONE: Final = ("TopicTerminatedError", "TopicNotFound")
 """Failures of a segment that was sealed, or also pruned."""
 

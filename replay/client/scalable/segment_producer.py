@@ -28,8 +28,6 @@ from pcli.replay.client.settings import ProducerSettings
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["SEALED", "SegmentProducer"]
-
 SEALED = ClientFailure("TopicTerminatedError", "the segment was sealed")
 """The failure of the messages of a sealed segment."""
 

@@ -35,8 +35,6 @@ from pcli.replay.client.settings import ConsumerSettings, KeySharedPolicy
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["StreamConsumer"]
-
 _CHECK_MS: Final = 50
 """Time between two checks whether a segment can be released."""
 

@@ -22,8 +22,6 @@ from pcli.replay.player.response_matching import KEEP_ALIVE, ResponseMatcher
 from pcli.replay.player.script.recorded_conversation import QUERIES
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["CLIENT_RULES", "ClientCommandMatcher", "report_on"]
-
 _GROUPED: Final = ("ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
 _GENERATED_NAME: Final = re.compile(r"[0-9a-zA-Z]{5,10}|reader-[0-9a-f]{10}|[0-9a-f-]{36}")
 

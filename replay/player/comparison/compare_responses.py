@@ -27,8 +27,6 @@ from pcli.replay.player.id_translation import Ids, position_of
 from pcli.replay.player.response_matching import Pair, ResponseMatcher
 from pcli.replay.player.script.script import Step
 
-__all__ = ["EXTRA", "MISSING", "Difference", "Outcome", "compare"]
-
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
 _TRANSACTION: Final = ("txnid_least_bits", "txnid_most_bits")

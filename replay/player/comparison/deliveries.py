@@ -26,8 +26,6 @@ from pcli.replay.player.response_matching import Pair, ResponseMatcher
 from pcli.replay.player.script.recorded_exchanges import stored
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Deliveries", "Subscription"]
-
 Subscription = tuple[str, str]
 """Topic and subscription name."""
 

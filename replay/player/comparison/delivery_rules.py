@@ -11,8 +11,6 @@ from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.response_matching import KEEP_ALIVE
 from pcli.replay.player.script.script import Step
 
-__all__ = ["choice", "crossed", "end_of_capture", "overshoot", "redelivered", "repeated_notification", "unanswered"]
-
 _SOON_MS: Final = 500
 """Maximum time in milliseconds by which the captured broker may have been slower than the live broker."""
 _EFFECTS: Final = (

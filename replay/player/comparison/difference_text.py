@@ -19,8 +19,6 @@ from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference
 from pcli.replay.player.id_translation import Ids, position_of
 
-__all__ = ["texts_of"]
-
 _LONG: Final = 60
 """Maximum number of characters of a value."""
 

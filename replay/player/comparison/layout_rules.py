@@ -10,8 +10,6 @@ from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Diff
 from pcli.replay.player.comparison.rule_evidence import Evidence
 from pcli.replay.player.segment_translation import LIVE_ONLY
 
-__all__ = ["controller", "earlier_segments", "number_of_layouts"]
-
 _SEGMENT: Final = re.compile(r"(?:dag\.segments|dag\.segment_brokers|assignment\.segments)\.(\d+)")
 _PARENTS: Final = re.compile(r"dag\.segments\.\d+\.parent_ids")
 

@@ -12,8 +12,6 @@ from pcli.replay.player.id_translation import position_of
 from pcli.replay.player.script.recorded_exchanges import is_refusal
 from pcli.replay.player.script.script import Step
 
-__all__ = ["administrator", "authentication", "compaction", "quotas", "transactions"]
-
 _UNREQUESTED_CLOSES: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "REACHED_END_OF_TOPIC")
 _ACCESS_ERRORS: Final = (pb.AuthenticationError, pb.AuthorizationError)
 

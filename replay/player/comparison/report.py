@@ -16,8 +16,6 @@ from pcli.replay.player.comparison.difference_text import texts_of
 from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Report", "report_of"]
-
 
 @dataclass(slots=True)
 class Report:

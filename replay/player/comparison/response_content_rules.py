@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 from pcli.replay.player.comparison.compare_responses import Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
 
-__all__ = ["address", "clock", "other_topics", "version", "wording"]
-
 
 def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
     """Lookup responses, CLOSE commands and statistics contain a broker's address; the live broker has a different one.

@@ -20,8 +20,6 @@ from pcli.replay.player.response_matching import ResponseMatcher, key_of
 from pcli.replay.player.script.recorded_exchanges import Transactions, stored
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Evidence"]
-
 _OVER_QUOTA: Final = (pb.ProducerBlockedQuotaExceededError, pb.ProducerBlockedQuotaExceededException)
 _MAKING: Final = {"PRODUCER": "CLOSE_PRODUCER", "SUBSCRIBE": "CLOSE_CONSUMER"}
 

@@ -22,8 +22,6 @@ from pcli.replay.player.comparison import response_content_rules as content_rule
 from pcli.replay.player.comparison.compare_responses import Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
 
-__all__ = ["RULES", "Rule", "explain"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -21,8 +21,6 @@ from pcli.replay.player.response_matching import ResponseMatcher, has_controller
 from pcli.replay.player.script.script import Script
 from pcli.replay.player.segment_translation import LIVE_ONLY
 
-__all__ = ["ScalableUpdates"]
-
 _LAYOUT: Final = "SCALABLE_TOPIC_UPDATE"
 _ASSIGNMENT: Final = "SCALABLE_TOPIC_ASSIGNMENT_UPDATE"
 

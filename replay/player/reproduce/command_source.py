@@ -27,8 +27,6 @@ from pcli.codec.wire.redact import SECRET_FIELDS, hidden
 from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, literal, split_literal
 
-__all__ = ["CommandSource", "message_ids"]
-
 _LONG: Final = 80
 """Maximum characters of an inline literal."""
 _PAYLOAD: Final = 40

@@ -24,8 +24,6 @@ from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, forma
 from pcli.replay.player.response_matching import KEEP_ALIVE, Pair
 from pcli.replay.player.script.script import RESTART, SEED_STREAM, RestCall, Step
 
-__all__ = ["INDENT", "ConversationSource"]
-
 _PAUSE_MS: Final = 1000
 INDENT: Final = 8
 """Indentation of the conversation's statements."""

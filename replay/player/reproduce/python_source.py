@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["WIDTH", "Group", "Node", "formatted_lines", "literal", "split_literal"]
-
 WIDTH: Final = 120
 _INDENT: Final = 4
 

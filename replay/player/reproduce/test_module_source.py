@@ -16,8 +16,6 @@ from pcli.replay.player.reproduce.conversation_source import INDENT, Conversatio
 from pcli.replay.player.reproduce.python_source import Group, Node, formatted_lines, literal
 from pcli.replay.player.script.script import RestCall
 
-__all__ = ["reproduce"]
-
 _HELPERS: Final = ("ANY", "Conversation", "entry", "ids", "place")
 """Imported names in the order that ruff's sorting produces."""
 _STEP_MS: Final = 1024

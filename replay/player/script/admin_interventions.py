@@ -28,9 +28,6 @@ from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.scalable_topic_changes import TopicChange
 from pcli.replay.player.script.script import RESTART, TOGETHER_MS, Rename, RestCall, Script, Step, topic_path
 
-__all__ = ["Intervention", "find_interventions"]
-
-
 _CLOSES: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER")
 _CLOSING_REQUESTS: Final = ("SEEK", "UNSUBSCRIBE")
 

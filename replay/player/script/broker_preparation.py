@@ -28,8 +28,6 @@ from pcli.replay.player.script.recorded_exchanges import responses_to_sends, sto
 from pcli.replay.player.script.scalable_topic_changes import find_changes
 from pcli.replay.player.script.script import FEATURES_OF_5, Rename, RestCall, Script, Step, topic_path
 
-__all__ = ["Preparation", "prepare"]
-
 _TIMESTAMP: Final = "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor"
 _INDEX: Final = "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor"
 _VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?")

@@ -30,8 +30,6 @@ from pcli.replay.player.script.command_order import in_order_of_effects
 from pcli.replay.player.script.composed_starts import ComposedStarts, compose_starts
 from pcli.replay.player.script.script import FEATURES_OF_5, CapturedConnection, Script, Step
 
-__all__ = ["build_script"]
-
 _CONNECT: Final = BY_NAME["CONNECT"].number
 _MS: Final = 1_000_000
 _LONGEST_MS: Final = 6 * 3600 * 1000

@@ -32,8 +32,6 @@ from pcli.replay.player.script.recorded_exchanges import stored
 if TYPE_CHECKING:
     from pcli.replay.player.script.script import Step
 
-__all__ = ["in_order_of_effects"]
-
 
 def in_order_of_effects(steps: list[Step]) -> list[Step]:
     """Return the steps in processing order."""

@@ -23,8 +23,6 @@ from pcli.replay.player.script.admin_interventions import Intervention
 from pcli.replay.player.script.recorded_exchanges import responses_to_sends
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["skipped_steps", "topics_of"]
-
 _AWAY: Final = frozenset({pb.ServiceNotReady, pb.PersistenceError, pb.MetadataError})
 
 

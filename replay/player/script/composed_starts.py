@@ -39,8 +39,6 @@ from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import signed
 from pcli.replay.player.id_translation import position_of
 
-__all__ = ["ComposedStarts", "compose_starts"]
-
 _CONNECT: Final = BY_NAME["CONNECT"].number
 _REQUESTS: Final = 1 << 62
 """The first request id of composed commands."""

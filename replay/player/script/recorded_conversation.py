@@ -24,8 +24,6 @@ from pcli.replay.player.response_matching import KEEP_ALIVE, key_of
 from pcli.replay.player.script.recorded_exchanges import stored
 from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["OWNERS", "QUERIES", "Owners", "RecordedConversation", "subject_of"]
-
 OWNERS: Final = {"consumer_id": "SUBSCRIBE", "producer_id": "PRODUCER", "watcher_id": "WATCH_TOPIC_LIST"}
 """Ids that are unique on a connection, and the command that creates the object."""
 QUERIES: Final = frozenset(

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pcli.replay.player.comparison.compare_responses import Outcome
     from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Transactions", "is_refusal", "responses_to_sends", "stored", "without_highest"]
-
 
 def responses_to_sends(steps: Iterable[Step]) -> dict[Step, Step]:
     """Return each SEND that has a response, with its SEND_RECEIPT or SEND_ERROR."""

@@ -32,8 +32,6 @@ from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import split_partition
 from pcli.replay.player.script.script import SEED_STREAM, TOGETHER_MS, Rename, RestCall, Script, Step, topic_path
 
-__all__ = ["ScalableTopicChanges", "TopicChange", "find_changes"]
-
 _ENDS: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "REACHED_END_OF_TOPIC")
 
 

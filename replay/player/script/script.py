@@ -15,19 +15,6 @@ from pcli.codec.wire.topic_name import TopicName
 if TYPE_CHECKING:
     from pcli.codec.observe import Consumer, LayoutUpdate, Producer, Request
 
-__all__ = [
-    "FEATURES_OF_5",
-    "RESTART",
-    "SEED_STREAM",
-    "TOGETHER_MS",
-    "CapturedConnection",
-    "Rename",
-    "RestCall",
-    "Script",
-    "Step",
-    "topic_path",
-]
-
 
 @dataclass(slots=True, eq=False)
 class Step:

@@ -25,8 +25,6 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.script import SEED_STREAM, CapturedConnection, Rename, RestCall, Script, Step, topic_path
 
-__all__ = ["seed"]
-
 _NAME: Final = "pcli-replay"
 _OPENING: Final = ("PRODUCER", "SUBSCRIBE")
 _LATEST: Final = pb.CommandSubscribe.Latest

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from pcli.spark.columnar.frame_columns import Bytes, Longs
 
-__all__ = ["SLACK", "Matrix", "gather", "pull_column", "pull_u16", "pull_u32", "pull_varint", "squeeze"]
-
 Matrix = npt.NDArray[np.uint8]
 """A row-major matrix of bytes; each row has at least `SLACK` readable bytes after the requested bytes."""
 

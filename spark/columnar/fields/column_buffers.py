@@ -20,8 +20,6 @@ import numpy as np
 
 from pcli.spark.columnar.frame_columns import AckIds, Frames, Longs, Places
 
-__all__ = ["FrameBuilder", "GrowingIds", "GrowingWords"]
-
 _FLAGS: Final = ("complete", "metadata_complete")
 _OTHERS: Final = ("places", "acks", "words")
 _NUMBERS: Final = [one.name for one in dataclasses.fields(Frames) if one.name not in _FLAGS + _OTHERS]

@@ -15,8 +15,6 @@ from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.observe.tracking.entry_metadata import FIELD
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 
-__all__ = ["AMBIGUOUS", "COVERED_TYPES", "NEEDED", "NUMBERS", "OF_METADATA", "OWNERS", "MetadataColumn", "is_covered"]
-
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:

@@ -27,8 +27,6 @@ from pcli.spark.columnar.fields.message_layouts import (
     read_varint,
 )
 
-__all__ = ["CommandLayout", "command_layout", "id_layout"]
-
 _ID_COLUMNS: Final = {"ledgerId": "ledger", "entryId": "entry", "partition": "partition", "batch_index": "batch_index"}
 _NARROW: Final = 4
 """Maximum size of a varint that always fits a 32-bit field."""

@@ -21,8 +21,6 @@ from pcli.spark.columnar.fields.multi_id_acks import read_many_acks
 from pcli.spark.columnar.fields.row_decoder import RowReader
 from pcli.spark.columnar.frame_columns import Bools, Longs
 
-__all__ = ["WIDEST", "Commands"]
-
 WIDEST: Final = 255
 """Maximum size of a command that is decoded by its layout."""
 

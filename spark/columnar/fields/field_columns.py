@@ -30,8 +30,6 @@ from pcli.spark.columnar.fields.metadata import Metadata
 from pcli.spark.columnar.fields.row_decoder import RowReader
 from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_GOOD, Bools, Bytes, Frames, Longs, Places
 
-__all__ = ["read_fields"]
-
 
 def read_fields(places: Places, *, checksums: bool = True) -> Frames:
     """Read every frame of ``places``. If ``checksums`` is false, the column crc is CRC_NONE in all rows."""

@@ -22,9 +22,6 @@ from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_NONE, Bools, Frames, 
 from pcli.spark.columnar.string_arrays import keys_of, texts_of
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, nanoseconds, never_null, record
 
-__all__ = ["FRAMES", "frame_rows"]
-
-
 _MESSAGE_ID: Final = record(
     column("ledger", LONG, "ledger"),
     column("entry", LONG, "entry"),

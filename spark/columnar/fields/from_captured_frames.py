@@ -16,8 +16,6 @@ import numpy as np
 from pcli.codec.capture.frames import CapturedFrame
 from pcli.spark.columnar.frame_columns import ANCHORED, RESYNC, START, Longs, Places
 
-__all__ = ["SYNC", "places_of"]
-
 SYNC: Final = {"start": START, "anchored": ANCHORED, "resync": RESYNC}
 """Mapping from the terms of pcli.codec.capture.frames to the numbers in columns."""
 

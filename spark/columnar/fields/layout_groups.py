@@ -22,8 +22,6 @@ from pcli.spark.columnar.fields.column_buffers import GrowingWords
 from pcli.spark.columnar.fields.message_layouts import Layout, UnsupportedLayoutError
 from pcli.spark.columnar.frame_columns import Bytes, Longs
 
-__all__ = ["ID_COLUMNS", "LayoutCache", "Spot", "by_key", "pull_id", "pull_words", "read_alike"]
-
 MOST: Final = 8
 """Maximum number of layouts that are tried for one size, and that are kept for one pair of size and first two bytes."""
 KEPT: Final = 2048

@@ -19,8 +19,6 @@ from pcli.codec.wire.hot import pull_long
 from pcli.spark.columnar.fields.byte_matrix import Matrix
 from pcli.spark.columnar.frame_columns import Bools
 
-__all__ = ["LONGEST", "Layout", "LayoutBuilder", "UnsupportedLayoutError", "body_of", "read_varint"]
-
 LONGEST: Final = 10
 """Size of the longest varint."""
 

@@ -18,8 +18,6 @@ from pcli.spark.columnar.fields.protobuf_scan import Plan, scan
 from pcli.spark.columnar.fields.row_decoder import RowReader
 from pcli.spark.columnar.frame_columns import Bools, Longs
 
-__all__ = ["WIDEST", "Metadata"]
-
 WIDEST: Final = 512
 """Maximum size of metadata that is decoded by its layout."""
 

@@ -22,8 +22,6 @@ from pcli.spark.columnar.fields.message_layouts import (
     read_varint,
 )
 
-__all__ = ["MetadataLayout", "metadata_layout"]
-
 _PARTITION: Final = FIELD["partition_key"]
 _ORDERING: Final = FIELD["ordering_key"]
 _BASE64: Final = FIELD["partition_key_b64_encoded"]

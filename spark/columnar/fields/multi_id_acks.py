@@ -20,8 +20,6 @@ from pcli.spark.columnar.fields.layout_groups import ID_COLUMNS, LayoutCache, by
 from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, read_varint
 from pcli.spark.columnar.frame_columns import Bools, Longs
 
-__all__ = ["read_many_acks"]
-
 _TYPE: Final = BY_NAME["ACK"].number
 _OPEN: Final = bytes((8, _TYPE, _TYPE << 3 | 2))
 _COLUMNS: Final = {0x08: "owner", 0x10: "ack_type", 0x30: "txn_least", 0x38: "txn_most", 0x40: "request"}

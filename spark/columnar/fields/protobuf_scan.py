@@ -16,8 +16,6 @@ import numpy as np
 from pcli.spark.columnar.fields.byte_matrix import Matrix, gather, pull_column, squeeze
 from pcli.spark.columnar.frame_columns import Bools, Bytes, Longs
 
-__all__ = ["Plan", "scan"]
-
 _FIELDS: Final = 1 << 11
 """Number of field numbers whose tags have at most two bytes."""
 _FEW: Final = 8

@@ -24,8 +24,6 @@ from pcli.spark.columnar.fields.column_buffers import FrameBuilder, GrowingIds, 
 from pcli.spark.columnar.fields.column_coverage import NUMBERS, OF_METADATA, MetadataColumn, is_covered
 from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, body_of
 
-__all__ = ["RowReader"]
-
 _ACK: Final = BY_NAME["ACK"].number
 _KINDS: Final = {"Individual": 0, "Cumulative": 1}
 _REACH: Final = 24

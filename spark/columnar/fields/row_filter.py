@@ -22,8 +22,6 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.fields.column_coverage import NUMBERS
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
 
-__all__ = ["FREQUENT", "RowFilter"]
-
 _OF_PRODUCERS: Final = tuple(BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "SEND_ERROR"))
 _OF_CONSUMERS: Final = tuple(BY_NAME[name].number for name in ("MESSAGE", "ACK", "FLOW"))
 

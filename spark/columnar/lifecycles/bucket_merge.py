@@ -36,8 +36,6 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, longs, order_of, ranked
 from pcli.spark.columnar.lifecycles.state_certainty import add_evidence
 
-__all__ = ["MergedBucket", "merge_bucket", "merge_in_order"]
-
 _PARTS: Final = ("group", "delivered", "acked", "cumulative_ns", "cumulative_number", "redelivered")
 
 

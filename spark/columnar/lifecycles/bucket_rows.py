@@ -18,8 +18,6 @@ from pcli.spark.columnar.lifecycles.cumulative_acks import subscriptions_of
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.row_operations import longs
 
-__all__ = ["Consumers", "Producers", "consumers_of", "producers_of"]
-
 
 @dataclass(slots=True)
 class Producers:

@@ -28,8 +28,6 @@ from pcli.spark.columnar.lifecycles.recording_facts import (
 )
 from pcli.spark.columnar.lifecycles.split_aggregation import BEGINS, MAY_BEGIN, PROOF_FRAMES, SEARCHED
 
-__all__ = ["connection_gaps_of", "topic_evidence_of"]
-
 _GAPS: Final = ("gap", "frame:gap", "frame:overlap")
 _COLUMNS: Final = ("stream", "kind", "number", "since", "from_client", "flags", "offset", "length")
 

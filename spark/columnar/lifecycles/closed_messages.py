@@ -29,20 +29,6 @@ from pcli.spark.columnar.lifecycles.messages_of_driver import ChunkIds
 from pcli.spark.columnar.lifecycles.row_operations import joint_key, longs
 from pcli.spark.columnar.table_schema import LONG, column
 
-__all__ = [
-    "ENTRIES",
-    "ClosedEntries",
-    "ClosingRules",
-    "SeparatedMessages",
-    "ids_of",
-    "in_entries",
-    "joined_entries",
-    "newest_numbers",
-    "oldest_numbers",
-    "separate",
-    "separate_chunks",
-]
-
 ENTRIES: Final = pa.schema([
     column("ledger", LONG, "ledger"),
     column("first", LONG, "first entry"),

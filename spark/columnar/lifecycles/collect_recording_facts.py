@@ -47,8 +47,6 @@ from pcli.spark.columnar.lifecycles.recording_facts import (
 from pcli.spark.columnar.lifecycles.resend_candidates import candidate_ranges
 from pcli.spark.columnar.lifecycles.row_operations import Intervals
 
-__all__ = ["collect_facts"]
-
 _SEES: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
 _CONTROL: Final = 1 << ROLES["control"]
 _OPENER: Final = 1 << ROLES["opener"]

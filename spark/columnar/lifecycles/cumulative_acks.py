@@ -23,19 +23,6 @@ from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, Later
 from pcli.spark.columnar.lifecycles.row_operations import blocks_of, joint_key
 from pcli.spark.columnar.table_schema import BOOL, BYTES, LONG, column
 
-__all__ = [
-    "EFFECTIVE",
-    "SUMMARY",
-    "acks_by_subscription",
-    "acks_of_bucket",
-    "effective_acks",
-    "first_acks_after",
-    "first_reaching",
-    "later_acks_of",
-    "subscriptions_of",
-    "summarize_acks",
-]
-
 EFFECTIVE: Final = pa.schema([
     column("sub", LONG, "number of the subscription, or its substitute number"),
     column("ledger", LONG, "ledger"),

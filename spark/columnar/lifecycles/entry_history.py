@@ -20,19 +20,6 @@ from pcli.codec.wire.bits import left_of, set_of
 from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, RecordingFacts, TransactionEnd, position_of
 from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
 
-__all__ = [
-    "ACKED",
-    "DELIVERED",
-    "NACKED",
-    "RESET",
-    "Delivery",
-    "EntryAtSubscription",
-    "Event",
-    "apply_events",
-    "cumulative_ack_events",
-    "transaction_ends",
-]
-
 RESET, DELIVERED, ACKED, NACKED, REACHED, ENDED = range(6)
 """Kinds of events: cursor reset, MESSAGE, individual ACK, REDELIVER with the id, cumulative ACK, end of a
 transaction."""

@@ -39,16 +39,6 @@ from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
 from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory
 from pcli.spark.columnar.table_schema import nanoseconds_of
 
-__all__ = [
-    "MessageRows",
-    "Row",
-    "finish_row",
-    "message_of",
-    "messages_of_non_persistent_topics",
-    "needs_later_acks",
-    "replay_at_subscriptions",
-]
-
 Row = dict[str, Any]
 
 

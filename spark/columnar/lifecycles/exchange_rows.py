@@ -31,8 +31,6 @@ from pcli.spark.columnar.lifecycles.partial_tables import Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Session
 from pcli.spark.columnar.lifecycles.row_operations import longs, texts_at
 
-__all__ = ["exchanges_of_acks", "exchanges_of_requests"]
-
 _ACK: Final = BY_NAME["ACK"].number
 _SEND: Final = BY_NAME["SEND"].number
 

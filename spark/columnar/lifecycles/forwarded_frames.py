@@ -26,8 +26,6 @@ from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_ke
 from pcli.spark.columnar.lifecycles.split_deliveries import REDELIVER, ids_of
 from pcli.spark.columnar.observation.frame_header_rows import to_heads
 
-__all__ = ["OPENING", "ForwardedFrames"]
-
 
 def _numbers(*names: str) -> list[int]:
     return [BY_NAME[name].number for name in names]

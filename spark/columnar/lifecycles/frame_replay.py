@@ -26,8 +26,6 @@ from pcli.spark.columnar.lifecycles.partial_tables import ROLES
 from pcli.spark.columnar.observation.frame_header_rows import FRAME
 from pcli.spark.columnar.observation.frames_from_rows import HEAD_COLUMNS, HeadFrame
 
-__all__ = ["ReplayedItem", "frame_row", "replay", "with_role"]
-
 ReplayedItem = tuple[int, int, HeadFrame | Note | StreamEnd]
 """Bits of ROLES (0 if the item is not a frame), the number of the frame or of the last frame before the item, and the
 frame, note or end."""

@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, never_null, record
 
-__all__ = ["EVIDENCE", "EXCHANGES", "MESSAGES", "TIME_ORDER"]
-
 EVIDENCE: Final[dict[str, str]] = {
     "complete": "the captured data is complete for this row",
     "gap_affected": "packets are missing from the capture on a connection that may concern the message",

@@ -47,8 +47,6 @@ from pcli.spark.columnar.lifecycles.state_certainty import (
 )
 from pcli.spark.columnar.table_schema import nanoseconds
 
-__all__ = ["UsualMessages", "build_table", "messages_without_receipt"]
-
 _PRODUCER: Final = MESSAGES.field("producer").type
 _DELIVERIES: Final = MESSAGES.field("deliveries").type
 _ACKS: Final = pa.array(["individual", "cumulative"])

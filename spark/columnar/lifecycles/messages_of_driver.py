@@ -34,8 +34,6 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory, add_evidence
 
-__all__ = ["AckQuestions", "ChunkIds", "is_chunk", "join_chunks", "messages_of_driver", "questions_of"]
-
 AckQuestions = tuple[Longs, Longs, Longs, Longs]
 """Subscriptions, ledgers, entries, and frames: the first cumulative ACK after the frame that covers the position."""
 

@@ -33,25 +33,6 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.resend_candidates import ANY_TIME, Suspect
 from pcli.spark.columnar.lifecycles.row_operations import Intervals, group_starts, joint_key, order_of, table_of
 
-__all__ = [
-    "PairableRanges",
-    "PairedAcks",
-    "PairedSends",
-    "RequestIds",
-    "ack_ranges",
-    "frames_of_acks",
-    "join_pairs",
-    "lost_sends",
-    "pair_acks",
-    "pair_sends",
-    "requests_of_bytes",
-    "send_ranges",
-    "sends_outside",
-    "separate_requests",
-    "unpaired_acks",
-    "unpaired_sends",
-]
-
 _BLOCK_IDS: Final = 1 << 20
 """Number of consecutive ids of a producer or connection that are in the same bucket."""
 

@@ -24,8 +24,6 @@ from pcli.spark.columnar.frame_columns import RESYNC, Longs
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.split_aggregation import SEARCHED
 
-__all__ = ["Renumbering", "concat_partials", "renumber_table"]
-
 _NUMBERS: Final = frozenset(
     {
         "sent_number", "receipt_number", "delivered_number", "acked_number", "nacked_number", "number", "since",

@@ -21,23 +21,6 @@ import pyarrow as pa
 from pcli.spark.columnar.observation.frame_header_rows import HEADS
 from pcli.spark.columnar.table_schema import BYTES, LONG, TEXT, column
 
-__all__ = [
-    "ANSWERED",
-    "CONSUMED",
-    "CUMULATIVE",
-    "EVENTS",
-    "FORWARDED",
-    "LABELS",
-    "LEDGERS",
-    "PARTIALS",
-    "PUBLISHED",
-    "ROLES",
-    "SESSIONS",
-    "UNPAIRED",
-    "UNPAIRED_KINDS",
-    "Partials",
-]  # fmt: skip
-
 _STREAM: Final = column("stream", LONG, "the connection")
 
 PUBLISHED: Final = pa.schema([

@@ -15,20 +15,6 @@ import pyarrow as pa
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.lifecycles.row_operations import Intervals
 
-__all__ = [
-    "ConnectionGaps",
-    "CumulativeAcks",
-    "LaterAcks",
-    "Publisher",
-    "RecordingFacts",
-    "RedeliveryCause",
-    "Session",
-    "SubscriptionEvidence",
-    "TopicEvidence",
-    "TransactionEnd",
-    "position_of",
-]
-
 _NONE: Final = np.zeros(0, np.int64)
 _LAST: Final = np.iinfo(np.int64).max
 

@@ -27,8 +27,6 @@ from pcli.spark.columnar.lifecycles.frame_replay import with_role
 from pcli.spark.columnar.lifecycles.partial_tables import Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 
-__all__ = ["ANY_TIME", "Suspect", "candidate_ranges", "separate_candidates"]
-
 Suspect = tuple[int, int, int, int, int, int]
 """Stream, producer_id, lowest and highest sequence id, lowest and highest publish_time."""
 

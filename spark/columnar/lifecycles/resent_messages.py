@@ -36,8 +36,6 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.row_operations import shuffle_key, table_in_batches
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, record
 
-__all__ = ["RESOLVED", "key_text", "resolve_sends"]
-
 _ID: Final = record(column("ledger", LONG, "ledger"), column("entry", LONG, "entry"))
 
 RESOLVED: Final = pa.schema([

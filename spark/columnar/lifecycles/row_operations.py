@@ -23,28 +23,6 @@ from pcli.spark.columnar.frame_columns import Bools, Frames, Longs, Places
 from pcli.spark.columnar.lifecycles.partial_tables import LEDGERS
 from pcli.spark.columnar.table_schema import LONG
 
-__all__ = [
-    "Intervals",
-    "array_of",
-    "blocks_of",
-    "dense",
-    "group_starts",
-    "joint_key",
-    "ledgers_of",
-    "longs",
-    "longs_of",
-    "order_of",
-    "picked",
-    "ranked",
-    "shuffle_key",
-    "struct_of",
-    "table_in_batches",
-    "table_of",
-    "take",
-    "texts_at",
-    "values_at",
-]
-
 ENTRY_BLOCK: int = 1 << 14
 """Number of consecutive entries of a ledger that have the same shuffle key."""
 

@@ -23,8 +23,6 @@ from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.row_operations import Intervals
 
-__all__ = ["has_later_gaps", "settled_facts", "subscriptions_by_topic"]
-
 
 def settled_facts(facts: RecordingFacts, streams: Iterable[Stream], frames: int, connections: int) -> str:
     """Return a digest of the facts about the first ``frames`` frames and ``connections`` connections."""

@@ -25,8 +25,6 @@ from pcli.spark.columnar.lifecycles.split_deliveries import SplitDeliveries
 from pcli.spark.columnar.lifecycles.split_sends import SplitSends
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
-__all__ = ["BEGINS", "MAY_BEGIN", "PROOF_FRAMES", "SEARCHED", "Events", "SplitAggregator"]
-
 Events = Sequence[tuple[int, Note | StreamEnd]]
 """Notes and ends of connections, each with the row of the window's frames that it precedes."""
 

@@ -43,8 +43,6 @@ from pcli.spark.columnar.lifecycles.row_operations import (
 from pcli.spark.columnar.observation.frame_header_rows import to_heads
 from pcli.spark.columnar.string_arrays import names_of
 
-__all__ = ["REDELIVER", "SplitDeliveries", "ids_of", "pack_ack", "unpack_ack"]
-
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
 _ACK: Final = BY_NAME["ACK"].number
 REDELIVER: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number

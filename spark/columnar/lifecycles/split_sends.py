@@ -35,8 +35,6 @@ from pcli.spark.columnar.lifecycles.row_operations import (
     table_of,
 )
 
-__all__ = ["SplitSends"]
-
 _SEND: Final = BY_NAME["SEND"].number
 _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 _ERROR: Final = BY_NAME["SEND_ERROR"].number

@@ -25,17 +25,6 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, TopicEvidence
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of
 
-__all__ = [
-    "EVIDENCE_WORDS",
-    "FAR",
-    "UNSTORED",
-    "EvidenceInputs",
-    "MessageHistory",
-    "add_evidence",
-    "evidence_codes",
-    "evidence_of_unstored",
-]
-
 EVIDENCE_WORDS: Final = [word for word in EVIDENCE if word != "late"]
 _COMPLETE, _GAP, _WEAK, _START, _END = range(5)
 FAR: Final = np.iinfo(np.int64).max

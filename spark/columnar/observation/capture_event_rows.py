@@ -20,8 +20,6 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.spark.columnar.observation.frame_header_rows import END, HEADS, NOTE, STREAM
 
-__all__ = ["RecordingEvent", "note_and_end_rows", "read_event", "read_stream", "stream_rows"]
-
 _STREAM: Final = ("client", "server", "kind", "midstream", "opening", "bases")
 """The attributes of a connection in its row."""
 

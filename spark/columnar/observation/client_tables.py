@@ -31,8 +31,6 @@ from pcli.spark.columnar.observation.record_columns import (
 )
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT
 
-__all__ = ["CONNECTION_CELLS", "CONSUMER_CELLS", "PRODUCER_CELLS", "FinalConnection", "FinalConsumer", "FinalProducer"]
-
 
 @dataclass(frozen=True, slots=True)
 class FinalConsumer:

@@ -29,20 +29,6 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Stream
 from pcli.codec.observe.tracking.connections.repeated_connections import possible_copies
 
-__all__ = [
-    "PACKED_FRAMES",
-    "Owner",
-    "Sets",
-    "by_proxy",
-    "groups_of",
-    "owner_of",
-    "packed",
-    "rows_by_tie",
-    "same_ports",
-    "ties_without_opening",
-    "unopened",
-]
-
 PACKED_FRAMES: Final = 100_000
 """Groups with fewer frames are combined, up to this number of frames."""
 

@@ -29,8 +29,6 @@ from pcli.spark.columnar.observation.frame_header_rows import dead_letters
 from pcli.spark.columnar.string_arrays import texts_of
 from pcli.spark.columnar.table_schema import LONG, TEXT, column
 
-__all__ = ["TIES", "TRANSACTIONS", "merge_ties", "ties_of"]
-
 TIES: Final = pa.schema(
     [
         column("place", LONG, "number of the frame, or of the first frame if equal ties are merged"),

@@ -21,8 +21,6 @@ from pcli.codec.observe.rules import Cause, Finding
 from pcli.spark.columnar.observation.record_columns import Cell, cell, known, rows_of
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
-__all__ = ["FINDING_CELLS", "FindingRow", "FramePlace", "findings_of", "merge_findings", "with_places"]
-
 _SUBJECT: Final = many((column("name", TEXT, "topic, consumer, stream, …"), column("value", TEXT, "its value")))
 
 

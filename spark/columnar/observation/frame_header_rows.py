@@ -32,8 +32,6 @@ from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.table_schema import BOOL, BYTES, INT, LONG, column
 
-__all__ = ["BROKER_FRAME", "END", "FRAME", "HEADS", "NOTE", "STREAM", "dead_letters", "to_heads"]
-
 STREAM: Final = 0
 FRAME: Final = 1
 NOTE: Final = 2

@@ -29,8 +29,6 @@ from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, r
 from pcli.spark.columnar.observation.frame_header_rows import BROKER_FRAME, FRAME, STREAM
 from pcli.spark.columnar.observation.partial_trackers import BrokerFrameTime
 
-__all__ = ["HEAD_COLUMNS", "HeadFrame", "from_heads", "open_kept"]
-
 HEAD_COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 """The columns of HEADS from which a frame is made."""
 

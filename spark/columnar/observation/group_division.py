@@ -41,8 +41,6 @@ from pcli.spark.columnar.observation.connection_groups import (
     unopened,
 )
 
-__all__ = ["Division", "divide", "divided_time", "groups_to_divide"]
-
 _SIDES: Final = ("producer", "consumer")
 
 _CONNECTIONS: Final = 0.2

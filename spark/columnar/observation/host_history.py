@@ -18,8 +18,6 @@ from pcli.codec.observe.tracking.connections.hosts import Exchange, Hosts, is_un
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many
 
-__all__ = ["HOST_EVENTS", "HostLog", "play"]
-
 HOST_EVENTS: Final = pa.schema(
     [
         column("place", LONG, "number of the frame, or of the last frame before the note or end"),

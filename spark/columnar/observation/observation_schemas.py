@@ -17,8 +17,6 @@ from pcli.spark.columnar.observation.recording_context import CAPTURE_PARTS
 from pcli.spark.columnar.observation.scalable_tables import ASSIGNMENT_CELLS, LAYOUT_CELLS, SEGMENT_CELLS
 from pcli.spark.columnar.observation.topic_tables import BALANCE_CELLS, KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS
 
-__all__ = ["INNER", "TABLES"]
-
 TABLES: Final[dict[str, pa.Schema]] = {
     "findings": schema_of(FINDING_CELLS),
     "consumers": schema_of(CONSUMER_CELLS),

@@ -60,8 +60,6 @@ from pcli.spark.columnar.observation.topic_tables import (
     topics_of,
 )
 
-__all__ = ["Group", "conclude", "diagnosis_of", "new_group", "observe", "observe_links", "observe_topics"]
-
 _T = TypeVar("_T", bound=Tracker)
 
 _ELSEWHERE: Final = ("host", "capture")

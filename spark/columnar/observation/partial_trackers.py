@@ -24,8 +24,6 @@ from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.columnar.observation.host_history import HostLog
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
-__all__ = ["LAST", "LINK_EVENTS", "BrokerFrameTime", "LinkTracker", "TopicTracker", "sorted_events"]
-
 LAST: Final = 1 << 62
 """The place of events at the end of the recording."""
 

@@ -18,26 +18,6 @@ import pyarrow as pa
 
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
-__all__ = [
-    "COUNTS",
-    "DOUBTS",
-    "REASONS",
-    "UNKNOWN",
-    "Cell",
-    "cell",
-    "count_of",
-    "counts_of",
-    "duration_of",
-    "figure",
-    "known",
-    "known_of",
-    "non_negative",
-    "non_negative_of",
-    "of",
-    "rows_of",
-    "schema_of",
-]
-
 COUNTS: Final = many((column("name", TEXT, "name of the counted item"), column("count", LONG, "count")))
 """Names with counts."""
 

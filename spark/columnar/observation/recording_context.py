@@ -22,8 +22,6 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
-__all__ = ["CAPTURE_PARTS", "Recording", "capture_part", "recording_of", "whole"]
-
 _COUNTS: Final = (column("name", TEXT, "name of the counted item"), column("count", LONG, "number of occurrences"))
 
 CAPTURE_PARTS: Final = pa.schema(

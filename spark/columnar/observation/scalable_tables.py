@@ -23,17 +23,6 @@ from pcli.spark.columnar.observation.record_columns import (
 )
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, nanoseconds_of
 
-__all__ = [
-    "ASSIGNMENT_CELLS",
-    "LAYOUT_CELLS",
-    "SEGMENT_CELLS",
-    "FinalLayoutChange",
-    "FinalSegment",
-    "assignments_of",
-    "layouts_of",
-    "segments_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FinalSegment:

@@ -20,8 +20,6 @@ from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.observation.frame_header_rows import BROKER_FRAME, FRAME, HEADS, STREAM
 from pcli.spark.columnar.observation.group_division import Division
 
-__all__ = ["topic_rows"]
-
 _TRAFFIC: Final = {
     "producer": ("SEND", "SEND_RECEIPT", "SEND_ERROR"),
     "consumer": ("MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES"),

@@ -38,21 +38,6 @@ from pcli.spark.columnar.observation.record_columns import (
 )
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
 
-__all__ = [
-    "BALANCE_CELLS",
-    "KEY_CELLS",
-    "SUBSCRIPTION_CELLS",
-    "TOPIC_CELLS",
-    "FinalBalance",
-    "FinalStatistics",
-    "FinalSubscription",
-    "FinalTopic",
-    "balances_of",
-    "final_statistics_of",
-    "keys_of",
-    "topics_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FinalTopic:

@@ -29,19 +29,6 @@ from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.permits.permit_sessions import TOTALS, event_rows, events_of
 from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, column
 
-__all__ = [
-    "BUCKET_NS",
-    "CHANGES",
-    "PERMITS",
-    "PERMITS_ORDER",
-    "PermitParts",
-    "costs",
-    "merge_permits",
-    "permit_parts",
-    "permit_rows",
-    "permit_totals",
-]
-
 BUCKET_NS: Final = 1_000_000_000
 """Length of a bucket in ns."""
 

@@ -24,8 +24,6 @@ from pcli.codec.wire.topic_name import full_name
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, column
 
-__all__ = ["EVENTS", "STARTS", "TOTALS", "PermitSessions", "event_rows", "events_of"]
-
 EVENTS: Final = pa.schema(
     [
         column("place", LONG, "number of the frame"),

@@ -29,8 +29,6 @@ from pcli.spark.columnar.reading.tcp_segments import read_segments
 from pcli.spark.columnar.reading.window_decoder import WindowDecoder
 from pcli.spark.columnar.reading.window_frames import Notes, WindowFrames
 
-__all__ = ["DEFAULT", "SMALL", "WindowReader", "new_tcp"]
-
 DEFAULT: Final = ReadOptions(ends=True)
 
 SMALL: Final = 32

@@ -19,8 +19,6 @@ from pcli.codec.capture.flows import MAX_MARKS, SLOW, Direction
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.reading.tcp_segments import Segments
 
-__all__ = ["Conversation", "Side", "Traffic"]
-
 
 class Side:
     """The packets of a direction. Positions ``at`` to ``end`` in the order of `Traffic` are not yet processed."""

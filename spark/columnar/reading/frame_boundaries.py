@@ -34,20 +34,6 @@ from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.reading.direction_packets import Conversation
 from pcli.spark.columnar.reading.joined_bytes import Joined
 
-__all__ = [
-    "FrameBoundaries",
-    "cut",
-    "first_unusual_packets",
-    "is_unverified",
-    "may_begin",
-    "missing",
-    "plausible",
-    "unusual",
-    "unusual_open",
-    "walk",
-    "within_budget",
-]
-
 
 @dataclass(slots=True)
 class FrameBoundaries:

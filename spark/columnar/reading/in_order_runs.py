@@ -26,8 +26,6 @@ from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.reading.tcp_segments import Segments
 from pcli.spark.columnar.reading.window_frames import WindowFrames
 
-__all__ = ["InOrderRuns"]
-
 _MASK: Final = 0xFFFFFFFF
 _LENGTHS: Final = 8
 """Size of the two length fields of a frame."""

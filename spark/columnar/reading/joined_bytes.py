@@ -20,8 +20,6 @@ from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.tcp_segments import Segments
 from pcli.spark.columnar.reading.window_frames import WindowFrames
 
-__all__ = ["Joined", "Joiner", "Stretch"]
-
 
 @dataclass(slots=True)
 class Stretch:

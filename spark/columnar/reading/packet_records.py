@@ -22,8 +22,6 @@ from pcli.codec.capture.packets import Interface, Record, Window
 from pcli.codec.capture.pcap import PcapFormat, check_size, read_format
 from pcli.spark.columnar.frame_columns import Longs
 
-__all__ = ["MAX_TIME", "Records", "pcap_records", "pcap_windows", "records_of"]
-
 MAX_TIME: Final = (1 << 63) - 1
 
 

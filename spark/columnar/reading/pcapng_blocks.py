@@ -20,8 +20,6 @@ from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.reading.packet_records import MAX_TIME, Records, records_of
 
-__all__ = ["PcapngColumns"]
-
 _ENHANCED: Final = 6
 _HEAD: Final = 28
 _LEAST: Final = 32

@@ -20,8 +20,6 @@ from pcli.codec.capture.flows import Direction
 from pcli.codec.capture.recent_packets import HISTORY, Entry, History
 from pcli.spark.columnar.frame_columns import Longs
 
-__all__ = ["RecentSegments"]
-
 _STEP: Final = 4 * HISTORY
 _key = itemgetter(0)
 

@@ -23,8 +23,6 @@ from pcli.codec.capture.link import BSD_IPV6, IPV4, IPV6, LOOPS, RAW, TYPED, VLA
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.reading.packet_records import Records
 
-__all__ = ["FACTORS", "Segments", "read_segments"]
-
 _V4: Final = np.dtype(
     {
         "names": ["version", "length", "fragment", "protocol", "addresses", "ports", "seq", "ack", "size", "flags"],

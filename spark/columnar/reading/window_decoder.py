@@ -30,8 +30,6 @@ from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.reading.tcp_segments import Segments
 from pcli.spark.columnar.reading.window_frames import WindowFrames
 
-__all__ = ["FIRST", "LATER", "WindowDecoder"]
-
 FIRST: Final = 4
 """Minimum number of packets of a connection that is processed with other connections from the start of a window."""
 LATER: Final = 48

@@ -20,8 +20,6 @@ from pcli.codec.capture.streams import TcpReassembly
 from pcli.spark.columnar.fields.from_captured_frames import SYNC
 from pcli.spark.columnar.frame_columns import Longs, Places
 
-__all__ = ["Notes", "WindowFrames"]
-
 Notes = list[tuple[int, Note | StreamEnd]]
 """Notes and stream ends, each with the row of the frame that follows it."""
 

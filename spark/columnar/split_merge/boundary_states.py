@@ -20,8 +20,6 @@ from pcli.codec.capture.resync import BUDGET, Search
 from pcli.spark.columnar.split_merge.held_packets import need_of
 from pcli.spark.columnar.split_merge.resync_certainty import NO_OFFSET, ResyncMarks
 
-__all__ = ["apply_true_state", "direction_of", "is_skipped", "shifted_by", "states_agree", "sync_level"]
-
 _MASK = 0xFFFFFFFF
 _LEVELS = (START, ANCHORED, RESYNC)
 

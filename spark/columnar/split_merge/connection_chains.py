@@ -33,18 +33,6 @@ from pcli.spark.columnar.split_merge.packet_replay import CarriedState, Replay, 
 from pcli.spark.columnar.split_merge.resync_certainty import NO_OFFSET
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, SplitEdges
 
-__all__ = [
-    "ChainResult",
-    "Context",
-    "EarlierPackets",
-    "RereadOrder",
-    "RereadResult",
-    "ValidConnection",
-    "chain",
-    "context_of",
-    "load_carried",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class EarlierPackets:

@@ -22,16 +22,6 @@ from pcli.codec.capture.output import Output
 from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tunnels import RST, Segment
 
-__all__ = [
-    "IMMEDIATE",
-    "DeferredEndsOutput",
-    "DeferredEndsTcp",
-    "ReportInterval",
-    "ReportIntervals",
-    "TimedTable",
-    "first_start",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ReportInterval:

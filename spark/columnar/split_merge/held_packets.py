@@ -27,8 +27,6 @@ from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import GRACE, signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 
-__all__ = ["FAR", "MOST_HELD", "HeldConnection", "HeldSegment", "need_of", "segment_of"]
-
 FAR: Final = 1 << 40
 """Offset assigned to the first byte that a split reads from a connection that began earlier; greater than any real
 offset."""

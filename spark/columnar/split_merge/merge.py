@@ -21,8 +21,6 @@ from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra, MergedSp
 from pcli.spark.columnar.split_merge.packet_replay import END, LAST
 from pcli.spark.columnar.split_merge.split_reader import SplitEdges
 
-__all__ = ["merge_splits"]
-
 _CLOSING: Final = 2
 _OWN: Final = 3
 """Ranks at one place of a turn: timers (0) and the end of a replaced connection (1) are first, then ends of other

@@ -29,8 +29,6 @@ from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.spark.columnar.frame_columns import ANCHORED, RESYNC, Bools, Longs, Places
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import IMMEDIATE, ReportIntervals
 
-__all__ = ["AFTER", "DROPPED", "OWN", "Extra", "MergedSplit", "MergedSplits", "SplitRenumbering", "insertion_points"]
-
 AFTER: Final = 1 << 40
 """`Extra.place` of items of the packet itself, after all items of timers at that packet."""
 

@@ -32,8 +32,6 @@ from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor
 from pcli.spark.columnar.split_merge.split_reader import Recent
 
-__all__ = ["END", "LAST", "CarriedState", "Replay", "replay_held"]
-
 _TIMERS: Final = -1
 LAST: Final = 1 << 59
 END: Final = 1 << 60

@@ -28,8 +28,6 @@ from pcli.spark.columnar.split_merge.deferred_tcp_ends import DeferredEndsOutput
 from pcli.spark.columnar.split_merge.packet_replay import CarriedState
 from pcli.spark.columnar.split_merge.split_reader import Recent, key_of, recent_of
 
-__all__ = ["earlier_packets", "reader_state"]
-
 
 def earlier_packets(state: fast_path.Reader, frames: int, streams: Mapping[int, Stream]) -> EarlierPackets:
     """Return the packets that a reader has read, for `chain` and `merge_splits`.

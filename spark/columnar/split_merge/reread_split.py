@@ -23,8 +23,6 @@ from pcli.spark.columnar.split_merge.held_packets import HeldSegment
 from pcli.spark.columnar.split_merge.packet_replay import Replay
 from pcli.spark.columnar.split_merge.split_reader import key_of
 
-__all__ = ["reread_split"]
-
 
 def reread_split(orders: Sequence[RereadOrder], context: Context, windows: Iterable[Records]) -> list[RereadResult]:
     """Execute the orders of one split; ``windows`` are all windows of this split."""

@@ -17,8 +17,6 @@ from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.stream_kind import StreamClassifier
 
-__all__ = ["NO_OFFSET", "EdgeFrameExtractor", "ResyncMarks"]
-
 NO_OFFSET: Final = 1 << 62
 """An offset greater than all others."""
 

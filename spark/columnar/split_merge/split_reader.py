@@ -44,18 +44,6 @@ from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
 from pcli.spark.columnar.split_merge.held_packets import HeldConnection, HeldSegment
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor, ResyncMarks
 
-__all__ = [
-    "ConnectionSpan",
-    "ConnectionStart",
-    "EdgeReader",
-    "PlacedEvent",
-    "Recent",
-    "SplitEdges",
-    "key_of",
-    "recent_of",
-    "with_file_notes",
-]
-
 Recent = tuple[int, bytes, int, bytes]
 """A data packet in the history: number of data packets before it, key, offset, bytes."""
 

@@ -12,8 +12,6 @@ from scenarios.connections import Broker
 from scenarios.diagnosis.plan import Plan
 from scenarios.diagnosis.tokens import SETTINGS, signed
 
-__all__ = ["Brokers"]
-
 
 class Brokers:
     """Brokers that are started when the first scenario needs them, and stopped at the end of the run."""

@@ -14,8 +14,6 @@ from scenarios.diagnosis.plan import V5_CLIENT, Plan, Problem, Track
 from scenarios.diagnosis.segment_checks import differences_of_segments
 from scenarios.diagnosis.trace_checks import differences
 
-__all__ = ["OUTCOMES", "Outcome", "check"]
-
 OUTCOMES = ("right", "missed", "false", "wrong cause", "wrong count")
 
 _NEEDS: dict[str, set[str]] = {

@@ -32,8 +32,6 @@ from scenarios.diagnosis.processes import client_fault
 from scenarios.diagnosis.sniffing import can_sniff
 from scenarios.results import Results
 
-__all__ = ["main", "outcomes_of_seed"]
-
 _SHARED = Path(__file__).parent.parent.parent.parent.parent / "shared"
 _REAL = {"real": _SHARED / "real-broker" / "start", "real5": _SHARED / "real-broker-5" / "start"}
 _KEEP_ALIVE = "keepAliveIntervalSeconds=5"

@@ -12,8 +12,6 @@ from scenarios.diagnosis.plan import CLIENTS, V5_CLIENT, Plan, Recipe, Track
 from scenarios.diagnosis.recipes import RECIPES
 from scenarios.diagnosis.traffic import healthy
 
-__all__ = ["plan_of_seed", "recipes_for"]
-
 _NEAR, _SECOND, _OPEN, _PARTIAL, _TRANSLATED = 0.35, 0.3, 0.5, 0.08, 0.08
 
 _SHARES = {"python": 6, "java": 2, "go": 2, "java5": 2}

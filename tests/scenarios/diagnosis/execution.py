@@ -28,8 +28,6 @@ from scenarios.diagnosis.tokens import signed
 from pcli.codec.faults import Fault
 from pcli.replay.proxy import Proxy
 
-__all__ = ["COMPARED", "Ran", "StatsSample", "run"]
-
 _NEVER = 1 << 60
 """Number of matching frames before a fault that is not effective yet."""
 _SETTLE_S = 0.3

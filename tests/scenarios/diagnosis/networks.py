@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Self
 
-__all__ = ["DIRECTIONS", "Network", "NetworkMissingError", "Route", "network_fault"]
-
 DIRECTIONS: Final = {"to broker": "ip saddr", "from broker": "ip daddr"}
 """What the router compares with the address of the far host, to drop the packets of a direction."""
 

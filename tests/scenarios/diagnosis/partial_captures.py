@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PARTS", "cut"]
-
 PARTS: Final = ("late", "to broker", "from broker")
 """What a capture contains: packets after a moment, or packets of one direction."""
 

@@ -19,8 +19,6 @@ from typing import Any
 from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.networks import Route
 
-__all__ = ["CLIENTS", "V5_CLIENT", "Plan", "Problem", "Recipe", "Step", "Track", "rest_path"]
-
 CLIENTS = ("python", "java", "go")
 """The languages of the official clients that applications use."""
 

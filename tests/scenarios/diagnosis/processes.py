@@ -17,8 +17,6 @@ from typing import Any
 from interop.building import MissingError, build_go, build_java, digest, lock_folder
 from scenarios.diagnosis.plan import Step
 
-__all__ = ["Application", "Process", "client_command", "client_fault"]
-
 _FOLDER = Path(__file__).parent
 _ANSWER_S = 30
 

@@ -16,8 +16,6 @@ from pcli.codec.session import ClientSession, Event
 from pcli.codec.wire.build import push_entry
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["RawClient"]
-
 _ANSWER_S = 10
 _TRANSACTION = ("txnid_most_bits", "txnid_least_bits")
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scenarios.diagnosis.execution import StatsSample
 
-__all__ = ["differences_of_segments", "segment_figures"]
-
 _UNKNOWN = object()
 _COUNTS = ("backlog", "unacked", "consumers")
 

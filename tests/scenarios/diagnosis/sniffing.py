@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Tcpdump", "can_sniff"]
-
 _START_S = 10
 _FLUSH_S = 0.2
 _SNAP_LENGTH = 66_000

@@ -8,8 +8,6 @@ from typing import Final
 
 from pcli.minibroker.security.tokens import create_token
 
-__all__ = ["SETTINGS", "signed"]
-
 _SUPERUSER: Final = "admin"
 _KEYS: Final = {name: "data:;base64," + base64.b64encode(name.encode() * 32).decode() for name in ("k", "w")}
 """The broker's key, and a wrong key."""

@@ -18,8 +18,6 @@ from typing import Any
 from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.plan import Plan
 
-__all__ = ["differences"]
-
 Key = tuple[str, int]
 """Producer and number of a message."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from scenarios.diagnosis.plan import V5_CLIENT, Track
 
-__all__ = ["healthy"]
-
 
 def healthy(track: Track) -> None:
     """Add producers and consumers of random kinds that work as intended."""

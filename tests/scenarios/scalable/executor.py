@@ -25,8 +25,6 @@ from pcli.codec.proto import pb
 from pcli.codec.scalable import Layout, Segment, key_hashes, name_on_segment
 from pcli.codec.scalable.segment_name import HASHES
 
-__all__ = ["GRACE_S", "ScalableRun"]
-
 GRACE_S = 3
 """The setting scalableTopicConsumerSessionGracePeriodSeconds of the brokers."""
 

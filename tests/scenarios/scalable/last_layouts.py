@@ -13,8 +13,6 @@ from scenarios.recording import Event, Recording
 from pcli.codec.scalable import Layout
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["with_last_layouts"]
-
 _UPDATE = BY_NAME["SCALABLE_TOPIC_UPDATE"].number
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from scenarios.plan_model import Model, Numbers
 
-__all__ = ["ScalableModel"]
-
 _TOPICS = (
     {"persistent": True, "partitions": 0, "segments": 1},
     {"persistent": True, "partitions": 0, "segments": 2},

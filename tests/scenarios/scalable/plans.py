@@ -11,8 +11,6 @@ from scenarios.plans import Plan
 from scenarios.scalable.plan_model import ScalableModel
 from scenarios.scalable.step_kinds import KINDS
 
-__all__ = ["build", "strategy"]
-
 _GROUPS = 5
 """A step can wait two seconds for a check of sealed segments, so a plan has about 25 steps."""
 

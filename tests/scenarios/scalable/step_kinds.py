@@ -9,8 +9,6 @@ from scenarios.plan_model import Numbers
 from scenarios.plans import Kind
 from scenarios.scalable.plan_model import ScalableModel
 
-__all__ = ["KINDS"]
-
 Step = dict[str, Any]
 
 _KINDS_OF_CONSUMERS = ("stream", "queue", "checkpoint", "stream", "reader", "stream", "queue")

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.history import WireFrame
 
-__all__ = ["no_activity_after_the_last_acknowledgement", "no_program_fails"]
-
 _TRAFFIC = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES"})
 
 

@@ -12,8 +12,6 @@ from simulation.invariants.violation import Violation
 if TYPE_CHECKING:
     from simulation.execution import Run
 
-__all__ = ["compaction_keeps_the_last_value"]
-
 _MANY = 1 << 30
 
 

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.sessions import SubscriptionLog
 
-__all__ = [
-    "acknowledged_messages_are_not_delivered_again",
-    "delayed_messages_are_not_early",
-    "every_message_is_delivered",
-    "non_persistent_messages_are_not_redelivered",
-    "redelivery_counts_never_decrease",
-]
-
 
 def every_message_is_delivered(run: Run) -> Iterator[Violation]:
     """Every durable subscription receives every message, and only an acknowledgement removes it (at-least-once).

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.history import WireFrame
 
-__all__ = ["confirmed_state_survives_a_kill"]
-
 
 def confirmed_state_survives_a_kill(run: Run) -> Iterator[Violation]:
     """A start restores every confirmed acknowledgement of every durable subscription, and none that was never received.

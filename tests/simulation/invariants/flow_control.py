@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from simulation.history import WireFrame
     from simulation.sessions import ConsumerSession, SubscriptionLog
 
-__all__ = ["messages_of", "permits_are_not_exceeded", "unacked_limits_are_respected"]
-
 
 def messages_of(frame: WireFrame) -> int:
     """Return the number of messages that a MESSAGE uses permits for."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from simulation.history import StoredEntry, WireFrame
     from simulation.sessions import ConsumerSession, SubscriptionLog
 
-__all__ = ["keys_are_in_order", "one_consumer_is_active", "producers_are_in_order"]
-
 
 def producers_are_in_order(run: Run) -> Iterator[Violation]:
     """On Exclusive and Failover, a consumer receives the entries in the order of storage, without a gap.

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.history import History, WireFrame
 
-__all__ = [
-    "assignments_cover_every_segment",
-    "children_follow_drained_parents",
-    "registered_consumers_survive_restarts",
-    "segments_have_one_owner",
-]
-
 _NOWHERE = -1, -1
 _Ranges = tuple[tuple[int, int], ...]
 

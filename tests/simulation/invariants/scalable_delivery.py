@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.scalable_applications import Delivery
 
-__all__ = [
-    "keys_are_in_order_over_segments",
-    "no_message_is_lost_over_segments",
-    "no_message_is_stored_twice_over_segments",
-    "transactions_are_atomic_over_segments",
-]
-
 
 def _complete_subscriptions(run: Run) -> set[str]:
     """Return the durable subscriptions whose consumers all begin at the first message."""

@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.history import History, WireFrame
 
-__all__ = [
-    "every_key_has_one_active_segment",
-    "layouts_advance_and_survive_restarts",
-    "seen_layouts",
-    "segments_store_their_keys_until_they_are_sealed",
-]
-
 
 def seen_layouts(history: History) -> Iterator[tuple[WireFrame, str, Layout]]:
     """Yield each layout that the broker sent to a session: its frame, the topic and the layout."""

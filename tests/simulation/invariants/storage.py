@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from simulation.history import History, WireFrame
     from simulation.sessions import ProducerSession
 
-__all__ = ["deduplicated_messages_are_stored_once", "every_receipt_is_a_stored_message", "fenced_producers_never_write"]
-
 
 def block_of(frame: WireFrame) -> bytes:
     """Return the entry in a SEND: the bytes after the command."""

@@ -26,8 +26,6 @@ from pcli.codec.wire.message_id import signed
 if TYPE_CHECKING:
     from simulation.history import History, StoredEntry, WireFrame
 
-__all__ = ["SubscriptionReplay", "TransactionEnds", "transaction_of"]
-
 
 def transaction_of(body: object) -> tuple[int, int] | None:
     """Return the transaction id in a command, or None."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pcli.codec.capture.frames import CapturedFrame, Stream
 
-__all__ = ["FrameTracker", "tracker_has_the_state_of_the_broker"]
-
 _SUBSCRIBE = BY_NAME["SUBSCRIBE"].number
 _REDELIVER = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from simulation.execution import Run
     from simulation.sessions import SubscriptionLog
 
-__all__ = ["transactions_are_atomic", "transactions_are_isolated"]
-
 
 def transactions_are_isolated(run: Run) -> Iterator[Violation]:
     """A message of a transaction is delivered only after END_TXN with COMMIT; never if the transaction is aborted.

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulation.history import WireFrame
 
-__all__ = ["Violation", "at"]
-
 
 @dataclass(frozen=True)
 class Violation:

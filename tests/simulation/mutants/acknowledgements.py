@@ -11,8 +11,6 @@ from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics import acknowledgements
 from pcli.minibroker.topics.topic import Topic
 
-__all__: list[str] = []
-
 
 @mutant(acknowledgements, "acknowledge_messages")
 def forgotten_bit_set(original: Any) -> Any:

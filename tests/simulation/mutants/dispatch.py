@@ -14,8 +14,6 @@ from pcli.minibroker.dispatch.single_active import PersistentDispatcherSingleAct
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.subscription import Subscription
 
-__all__: list[str] = []
-
 
 @mutant(PersistentDispatcherSingleActiveConsumer, "_send")
 def double_delivery(original: Any) -> Any:

@@ -13,8 +13,6 @@ from pcli.minibroker.topics.deduplication import MessageDeduplication
 from pcli.minibroker.topics.topic_documents import SubscriptionDocuments
 from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle
 
-__all__: list[str] = []
-
 
 @mutant(DurableBrokerStorage, "add")
 def receipt_before_commit(original: Any) -> Any:

@@ -10,8 +10,6 @@ from pcli.minibroker.broker import Broker
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
 from pcli.minibroker.topics.consumer import Consumer
 
-__all__: list[str] = []
-
 
 @mutant(Consumer, "flow")
 def lost_permits(original: Any) -> Any:

@@ -15,8 +15,6 @@ from pcli.minibroker.topics.producer import Producer
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.topic import Topic
 
-__all__: list[str] = []
-
 _LATE_MS = 5
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-__all__ = ["MUTANTS", "Mutant", "mutant", "nth"]
-
 _Make = Callable[[Any], Any]
 
 

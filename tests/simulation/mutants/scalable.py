@@ -12,8 +12,6 @@ from pcli.minibroker.scalable.scalable_topic_service import ScalableTopicService
 from pcli.minibroker.scalable.subscription_coordinator import SubscriptionCoordinator
 from pcli.minibroker.transactions.scalable_transactions import ScalableTransactions
 
-__all__: list[str] = []
-
 
 @mutant(layout_changes, "split")
 def parent_stays_active(original: Any) -> Any:

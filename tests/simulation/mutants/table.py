@@ -13,8 +13,6 @@ from simulation.mutants import MUTANTS
 from simulation.outcomes import run_plan
 from simulation.plans import plan_of_seed
 
-__all__ = ["first_violations", "print_table"]
-
 
 def first_violations(name: str, seeds: int, start: int = 0) -> tuple[list[str], int]:
     """Run seeds with a mutant until one violates invariants and no program fails.

@@ -9,8 +9,6 @@ from simulation.mutants.registry import mutant
 from pcli.minibroker.transactions.pending_ack_handle import PendingAckHandle
 from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
-__all__: list[str] = []
-
 
 @mutant(TopicTransactionBuffer, "is_aborted")
 def aborted_messages_delivered(original: Any) -> Any:

@@ -17,8 +17,6 @@ from pcli.codec.observe.tracking.connections.connection_state import ConnectionS
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams, describe_length
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
-__all__ = ["NO_KEY", "OPENING", "apply_note"]
-
 _OTHERS: Final = ("tls", "http", "not-pulsar")
 
 OPENING: Final = (*_OTHERS, "proxy-protocol", "length")

@@ -11,8 +11,6 @@ from pcli.codec.observe.tracking.connections.repeated_connections import Leg
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord, Loss
 from pcli.codec.wire.commands import name_of
 
-__all__ = ["NO_LIMIT", "ConnectionState", "Open"]
-
 NO_LIMIT: Final = 1 << 40
 """Maximum frame size in bytes before CONNECTED reports a limit."""
 

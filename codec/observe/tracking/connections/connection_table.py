@@ -18,8 +18,6 @@ from pcli.codec.capture.frames import Stream
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIONS, CaptureRecord, ConnectionRecord
 
-__all__ = ["MAX_ENDED", "ConnectionTable"]
-
 MAX_ENDED: Final = 1_000
 """Maximum number of ended connections, of which a late frame or note may follow. They occupy about 10 MB."""
 

@@ -42,8 +42,6 @@ from pcli.codec.observe.tracking.transactions import MAX_TRANSACTIONS
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["ConnectionTracker"]
-
 _ONE_WAY: Final = 16
 """Number of frames from one side, with none from the other, after which the capture is known to lack a direction."""
 

@@ -27,16 +27,6 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import SEND
 from pcli.codec.wire.message_id import signed
 
-__all__ = [
-    "MAX_OPEN",
-    "RESPONSES",
-    "count_receipt",
-    "count_request",
-    "count_response",
-    "count_unanswered",
-    "slow_bound",
-]
-
 MAX_OPEN: Final = 10_000
 """Maximum number of open requests, and of producers, per connection."""
 

@@ -15,8 +15,6 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["check_checksum", "deprecated", "oversize"]
-
 
 def check_checksum(connection: ConnectionState, facts: Facts) -> None:
     """Check the checksum of a SEND or MESSAGE, if it has one."""

@@ -21,18 +21,6 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.texts import as_text
 
-__all__ = [
-    "PATIENCE_NS",
-    "auth_challenge",
-    "auth_response",
-    "connect",
-    "connected",
-    "end_cause",
-    "end_open_ping",
-    "error",
-    "ping",
-]
-
 PATIENCE_NS: Final = 2_000_000_000
 """Minimum age in ns of an open PING that explains the end of a connection: shorter than any reasonable ping
 interval."""

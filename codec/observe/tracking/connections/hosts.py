@@ -23,8 +23,6 @@ from pcli.codec.observe.tracking.records.connection_records import (
 )
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = ["MAX_HOSTS", "PAUSE_NS", "Hosts", "is_unanswered"]
-
 MAX_HOSTS: Final = 10_000
 """Maximum number of hosts; the oldest are evicted first."""
 

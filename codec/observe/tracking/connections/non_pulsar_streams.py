@@ -17,8 +17,6 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.constants import DEFAULT_PORT
 
-__all__ = ["NonPulsarStreams", "describe_length"]
-
 _MAX_OTHERS: Final = 1000
 
 _KINDS: Final = {

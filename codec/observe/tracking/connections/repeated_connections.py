@@ -40,8 +40,6 @@ from pcli.codec.observe.tracking.records.connection_records import MAX_CONNECTIO
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["Leg", "RepeatDetector", "RepeatedConnections", "may_be_copies", "possible_copies"]
-
 PATIENCE_NS: Final = 1_000_000_000
 """Maximum time in ns between the two captures of a frame."""
 

@@ -17,8 +17,6 @@ from pcli.codec.observe.tracking.connections.connection_state import ConnectionS
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["TopicListWatchers"]
-
 _MAX_TOPICS: Final = 10_000
 """Maximum number of topics per client address, and of client addresses."""
 

@@ -14,8 +14,6 @@ from pcli.codec.observe.tracking.records.scalable_records import SegmentRecord
 from pcli.codec.scalable.routing import bucket_of, key_hashes
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["check_hashes"]
-
 
 def check_hashes(facts: Facts, segment: SegmentRecord) -> None:
     """Record a SEND whose entry is in two buckets of its segment, or whose key belongs to another segment."""

@@ -16,8 +16,6 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["ProducerCommands", "producer_of"]
-
 _CLOSE_PRODUCER: Final = BY_NAME["CLOSE_PRODUCER"].number
 _PRODUCER: Final = BY_NAME["PRODUCER"].number
 

@@ -33,8 +33,6 @@ from pcli.codec.wire.topic_name import split_partition
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["MAX_OPEN", "MAX_PRODUCERS", "ProducerRegistry"]
-
 MAX_PRODUCERS: Final = 10_000
 """Maximum number of producers."""
 

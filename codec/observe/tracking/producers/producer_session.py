@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.producers.repeated_contents import Comparison, SentEntry
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
-__all__ = ["NOTABLE_NS", "ConnectionProducers", "OpenSend", "ProducerSession"]
-
 NOTABLE_NS: Final = 1_000_000_000
 """Minimum wait for a receipt, in ns, that `ProducerRecord.no_receipt` counts."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["ProducerTracker"]
-
 
 class ProducerTracker:
     """Producers, the messages that they send, and transactions."""

@@ -29,8 +29,6 @@ from pcli.codec.wire.message_id import position
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
-__all__ = ["EARLY_NS", "MAX_BEFORE", "MAX_EARLY", "MAX_OTHERS", "Receipts"]
-
 MAX_BEFORE: Final = 1_000
 """Maximum number of refused SENDs per producer that are kept for a resend."""
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
-__all__ = ["MAX_SENT", "RecentSends"]
-
 MAX_SENT: Final = 20_000
 """Maximum number of entries of all producers. They occupy about 30 MB."""
 

@@ -29,8 +29,6 @@ from pcli.codec.wire.crc_suffix import crc_of_suffix
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 
-__all__ = ["LOST_PRODUCER", "MAX_ENTRIES", "MAX_LOST", "MAX_NEW", "Comparison", "RepeatedContents", "SentEntry"]
-
 MAX_ENTRIES: Final = 10_000
 """Maximum number of entries of all attached producers. They occupy about 5 MB."""
 

@@ -32,8 +32,6 @@ from pcli.codec.scalable.segment_name import name_without_segment
 if TYPE_CHECKING:
     from pcli.codec.payload.entry import Entry
 
-__all__ = ["LOST_NS", "MAX_LOST", "MAX_OPEN", "SegmentResends", "digests_of"]
-
 MAX_OPEN: Final = 1_000
 """Maximum number of SENDs per connection and scalable topic that wait for a receipt."""
 

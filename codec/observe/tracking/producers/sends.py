@@ -22,8 +22,6 @@ from pcli.codec.observe.tracking.producers.recent_sends import RecentSends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Lifecycle
 
-__all__ = ["SKEW_MS", "Sends"]
-
 SKEW_MS: Final = 10_000
 """Minimum age of publish_time at the SEND, in ms, that counts as clock skew."""
 

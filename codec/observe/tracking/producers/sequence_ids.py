@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MAX_DEBT_SENDS", "SequenceIds"]
-
 MAX_DEBT_SENDS: Final = 64
 """Number of SENDs after which missing ids are a gap: more than a key-based batcher sends in one flush."""
 

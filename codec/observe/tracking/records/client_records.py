@@ -18,9 +18,6 @@ from pcli.codec.observe.tracking.records.counters import Occurrences, StateDurat
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
-__all__ = ["MAX_SESSIONS", "ConsumerRecord", "IndexAcks", "PermitLedger", "ProducerRecord", "Session"]
-
-
 MAX_SESSIONS: Final = 16
 
 

@@ -7,21 +7,6 @@ from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = [
-    "ENDS",
-    "LOST",
-    "MAX_CONNECTIONS",
-    "MAX_LOSSES",
-    "MAX_TXN_TOPICS",
-    "CaptureRecord",
-    "ConnectionRecord",
-    "ExchangeRecord",
-    "HostRecord",
-    "Loss",
-    "Outage",
-    "TransactionRecord",
-]
-
 ENDS: Final[dict[str, str]] = {
     "closed": "the client closed the producer or consumer",
     "broker": "the broker closed the producer or consumer without a request (unload, seek, deletion, limits)",

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-__all__ = ["MAX_EVIDENCE", "Occurrences", "StateDuration"]
-
 MAX_EVIDENCE: Final = 8
 """Maximum number of frames per counter."""
 

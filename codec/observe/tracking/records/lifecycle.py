@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
-__all__ = ["MOST_CHUNKS", "MOST_EARLIER", "STATES", "Ack", "Delivery", "Lifecycle"]
-
 MOST_CHUNKS: Final = 64
 """Maximum number of chunks in a lifecycle."""
 

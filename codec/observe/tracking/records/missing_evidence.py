@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DOUBTS"]
-
 DOUBTS: Final[dict[str, str]] = {
     "gap": "packets of the connection are missing from the capture",
     "start": "events before the capture, or before the retained data, are unknown",

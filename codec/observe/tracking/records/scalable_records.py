@@ -16,19 +16,6 @@ from pcli.codec.scalable.segment_name import SegmentName
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
-__all__ = [
-    "MAX_KEYS",
-    "MAX_SESSIONS",
-    "Assignment",
-    "ControlledConsumerRecord",
-    "HandOver",
-    "LayoutChange",
-    "LayoutSessionRecord",
-    "ScalableTopicRecord",
-    "SegmentRecord",
-    "UnattendedSegment",
-]
-
 MAX_SESSIONS: Final = 1_000
 """Maximum number of sessions of a topic, and of connections of classic clients that it refused."""
 

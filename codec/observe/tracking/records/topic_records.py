@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
     from pcli.codec.observe.tracking.records.scalable_records import SegmentRecord
 
-__all__ = ["AGAIN", "KeyRecord", "SubscriptionRecord", "TopicRecord"]
-
 AGAIN: dict[str, str] = {
     "nack": "the consumer requested it (negative acknowledgement)",
     "ack_timeout": "the consumer requested it because the acknowledgement timeout expired",

@@ -50,8 +50,6 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = ["MAX_ASSIGNMENTS", "MAX_CHANGES", "MAX_CONSUMERS", "MAX_HAND_OVERS", "ScalableTopicTracker"]
-
 MAX_TOPICS: Final = 10_000
 """Maximum number of scalable topics."""
 

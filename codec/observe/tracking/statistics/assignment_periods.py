@@ -15,8 +15,6 @@ from typing import Final
 
 from pcli.codec.observe.tracking.records.scalable_records import ControlledConsumerRecord, HandOver, ScalableTopicRecord
 
-__all__ = ["AssignmentPeriod", "assignment_periods"]
-
 _REMOVED: Final = "removed"
 """The end of a period: the consumer's next assignment lacks the segment."""
 

@@ -25,8 +25,6 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["consumer_figures", "figures", "topic_figures", "unseen_text"]
-
 _Figure = tuple[Any, str]
 """A value, or None with the reason."""
 

@@ -18,8 +18,6 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["key_figures"]
-
 _Row = dict[str, Any]
 
 

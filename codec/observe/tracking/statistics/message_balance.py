@@ -27,16 +27,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 
-__all__ = [
-    "SUBSCRIPTION_VALUES",
-    "TOPIC_VALUES",
-    "Balance",
-    "balance_objects",
-    "balances",
-    "topic_balances",
-    "unknown_balance",
-]
-
 TOPIC_VALUES: Final = ("sent", "refused", "deduplicated", "stored", "stored_twice", "aborted", "unknown")
 """Values of a topic."""
 

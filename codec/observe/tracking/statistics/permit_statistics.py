@@ -14,8 +14,6 @@ from pcli.codec.observe.text_format import epoch_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
-__all__ = ["exhaustion", "permit_figures", "why_unknown"]
-
 _RELATIVE: Final = ("queue", "balance", "parked", "lowest", "lowest_frame", "exhausted", "exhausted_seconds")
 """Values that are wrong if a frame is missing."""
 

@@ -23,8 +23,6 @@ from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.statistics.message_balance import Balance
 from pcli.codec.scalable.segment_name import name_without_segment, scalable_topic
 
-__all__ = ["sum_balances", "sum_figures"]
-
 _Stats = dict[str, Any]
 
 

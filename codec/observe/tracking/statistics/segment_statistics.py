@@ -21,8 +21,6 @@ from pcli.codec.scalable.segment_name import HASHES
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["segment_figures"]
-
 
 def segment_figures(
     subscriptions: SubscriptionTracker, scalable: Iterable[ScalableTopicRecord], now_ns: int

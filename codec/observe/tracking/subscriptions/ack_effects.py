@@ -32,8 +32,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Attache
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import left_of
 
-__all__ = ["NO_BITS", "AckEffects", "Id", "TransactionAck"]
-
 NO_BITS: Final = -1
 """Value for a whole entry, instead of an ack set."""
 

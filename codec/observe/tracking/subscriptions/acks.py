@@ -30,8 +30,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.message_id import position
 
-__all__ = ["MAX_OPEN_ACKS", "Acks"]
-
 MAX_OPEN_ACKS: Final = 50_000
 """Maximum number of ACKs that wait for a response; the oldest are evicted first."""
 

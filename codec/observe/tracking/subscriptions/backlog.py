@@ -8,8 +8,6 @@ from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import next_deliverable, receivers
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["NO_CURSOR", "backlog_of", "doubt_of", "entries_after_cursor", "shared_with_unidentified"]
-
 NO_CURSOR: Final = "no frame shows the cursor position"
 
 _UNRELIABLE: Final = ("gap", "cut", "unread", "one_way", "weak_sync", "evicted", "start")

@@ -20,8 +20,6 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import position
 
-__all__ = ["begin_session", "count_held", "register", "register_unidentified"]
-
 
 def register(subscription: SubscriptionState, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
     """Return the record of a consumer that subscribes, with the settings in its SUBSCRIBE."""

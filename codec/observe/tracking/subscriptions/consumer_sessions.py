@@ -47,8 +47,6 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import position
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["ConsumerSessions"]
-
 _WHY: Final = {"closed": "left", "broker": "unload", "replaced": "left"}
 """Causes of redelivery by key of ENDS; for all other ends the cause is a lost connection."""
 

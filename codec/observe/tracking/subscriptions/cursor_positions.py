@@ -28,22 +28,6 @@ from pcli.codec.observe.tracking.subscriptions.redelivery import take_back
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import BrokerLost, Position, TopicState
 
-__all__ = [
-    "CLOSING_NS",
-    "LATEST",
-    "MAX_RESETS",
-    "check_close",
-    "closed_by_broker",
-    "connections_lost",
-    "earliest",
-    "new_ledger",
-    "not_unloaded",
-    "open_cursor",
-    "producer_reconnected",
-    "seek",
-    "survived_close",
-]
-
 CLOSING_NS: Final = 1_000_000_000
 """Maximum time in ns that a broker takes to close all producers and consumers of a topic."""
 

@@ -22,8 +22,6 @@ from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecy
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["MARK", "dead_letter", "is_marked", "origins"]
-
 MARK: Final = b"REAL_TOPIC"
 """Bytes in the metadata of every dead letter, or in the payload of a batch of dead letters of a V5 client."""
 

@@ -51,8 +51,6 @@ from pcli.codec.observe.tracking.subscriptions.unseen_publishes import find_unpo
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.message_id import position
 
-__all__ = ["RACE_NS", "deliver"]
-
 RACE_NS: Final = 100_000_000
 """Maximum time in ns between an ACK of a part of a batch and the capture of a MESSAGE without an ack set that the
 broker sent before it processed the ACK."""

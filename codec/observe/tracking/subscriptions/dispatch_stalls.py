@@ -33,22 +33,6 @@ from pcli.codec.observe.tracking.subscriptions.key_order import slot_of_key
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
-__all__ = [
-    "KNOWN_LIMIT_NS",
-    "QUIET_NS",
-    "SILENCE_NS",
-    "acknowledge_skipped",
-    "can_receive",
-    "check_limit",
-    "end_silence",
-    "end_transaction_waits",
-    "may_be_blocked",
-    "next_deliverable",
-    "permits_granted",
-    "receivers",
-    "update_stalls",
-]
-
 SILENCE_NS: Final = 3_000_000_000
 """Minimum duration in ns of a stall."""
 

@@ -17,8 +17,6 @@ from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecy
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 from pcli.codec.steps import Steps
 
-__all__ = ["forget_ended_topics"]
-
 
 def forget_ended_topics(lifecycles: OpenLifecycles, before_ns: int, unattended_ns: int) -> Steps[None]:
     """Remove the consumers, subscriptions and topics that ended before a time.

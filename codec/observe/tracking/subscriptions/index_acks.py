@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
-__all__ = ["ONE_ACK_PER_MESSAGE", "count_unprocessed", "note_index_ack", "note_index_request"]
-
 ONE_ACK_PER_MESSAGE: Final = "Pulsar-Flex"
 """Start of client_version of clients that send one ACK for each message of a batch, without its index."""
 

@@ -19,8 +19,6 @@ from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_sta
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import EntryBudget, TopicState
 
-__all__ = ["conclude", "topics_at"]
-
 
 def conclude(topic: TopicState, now_ns: int) -> None:
     """Add the stalls and the backlogs at a time to the subscriptions of a topic."""

@@ -33,8 +33,6 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.payload.entry import Message
 from pcli.codec.wire.hashes import partition_key_bytes, sticky_hash
 
-__all__ = ["MAX_KEYS", "KeyOrder", "slot_of_key"]
-
 MAX_KEYS: Final = 20_000
 """Maximum number of keys per subscription."""
 

@@ -14,16 +14,6 @@ from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = [
-    "begin",
-    "count_aborted",
-    "count_first",
-    "count_passed_over",
-    "count_redelivery",
-    "known_by_receipt",
-    "messages_in",
-]
-
 
 def begin(subscription: SubscriptionState, time_ns: int, frame: int) -> None:
     """Begin a subscription that exists from a frame on, unless it has begun before."""

@@ -25,10 +25,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import EntryBudget, Position, TopicState
 from pcli.codec.wire.topic_name import full_name
 
-__all__ = [
-    "MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "MAX_OWNERS", "OnLatency", "OpenLifecycles", "final_state",
-]  # fmt: skip
-
 MAX_LIFECYCLES: Final = 50_000
 """Maximum number of lifecycles in memory. They occupy about 100 MB if each has one delivery."""
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from pcli.codec.observe.tracking.records.client_records import PermitLedger
 
-__all__ = ["MAX_POINTS", "begin", "corrupt", "flow", "spend"]
-
 MAX_POINTS: Final = 512
 """Maximum number of points of the balance over time."""
 

@@ -41,27 +41,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Attache
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.message_id import position
 
-__all__ = [
-    "ABORTED",
-    "MAX_AGES",
-    "MAX_IDS",
-    "MIN_TIMEOUTS",
-    "REQUESTS",
-    "TICK_NS",
-    "UNSTORED_NS",
-    "abort_acks",
-    "explain_by_acks",
-    "explain_by_end",
-    "record_redelivery",
-    "record_redelivery_after_reset",
-    "redeliver",
-    "release",
-    "release_messages",
-    "remove_pending_ack",
-    "take_all_back",
-    "take_back",
-]
-
 TICK_NS: Final = 1_000_000_000
 """ackTimeoutTickTime in ns: the maximum time by which a message exceeds the timeout."""
 

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 from pcli.codec.wire.bits import left_of
 
-__all__ = ["Remaining", "count_removed", "remaining_of"]
-
 
 class Remaining(NamedTuple):
     """Messages of a subscription that are not acknowledged."""

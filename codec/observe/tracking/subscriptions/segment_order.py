@@ -23,8 +23,6 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["check_order"]
-
 
 def check_order(
     subscription: SubscriptionState, segment: SegmentRecord, at: Position, key: str, delivery: Delivery

@@ -23,8 +23,6 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import evict_non_persistent
 
-__all__ = ["stored"]
-
 _MAX_UNDELIVERED: Final = 100
 """Maximum number of earlier messages that may be on their way to a consumer."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["INDIVIDUAL", "MAX_ACKED", "MAX_DONE", "MAX_ENDS", "_MAX_REVISABLE", "AttachedConsumer", "SubscriptionState"]
-
 INDIVIDUAL: Final = frozenset({"Shared", "Key_Shared"})
 """Subscription types with individual acks and a count of unacked messages (Subscription.isIndividualAckMode)."""
 

@@ -44,9 +44,6 @@ from pcli.codec.steps import Steps
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.texts import as_text
 
-__all__ = ["SubscriptionTracker"]
-
-
 _MAX_OPEN_PRODUCERS: Final = 1_000
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
     from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["MAX_REMOVED", "BrokerLost", "EntryBudget", "Position", "Removed", "TopicState"]
-
 MAX_REMOVED: Final = 100
 """Maximum number of removed subscriptions that are kept per topic, to find out what a new subscription skips."""
 

@@ -23,8 +23,6 @@ from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecy
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.proto import pb
 
-__all__ = ["TransactionEnd", "end_by_delivery"]
-
 _Txn = tuple[int, int]
 _MAX_REQUESTS: Final = 10_000
 

@@ -16,8 +16,6 @@ from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
-__all__ = ["MAX_ENTRIES", "UnreceiptedEntries"]
-
 MAX_ENTRIES: Final = 256
 """Maximum number of delivered entries, and of resent entries, per topic."""
 

@@ -16,8 +16,6 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledge
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_NON_PERSISTENT, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["evict_non_persistent", "find_unpositioned", "new_life"]
-
 
 def find_unpositioned(topic: TopicState, facts: Facts) -> Lifecycle | None:
     """Return the lifecycle of a message of a non-persistent topic, where every id is 0:0."""

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from scenarios.diagnosis.plan import Recipe, Track
 
-__all__ = ["RECIPES", "recipe"]
-
 RECIPES: dict[str, Recipe] = {}
 """All recipes by name."""
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 from scenarios.diagnosis.plan import V5_CLIENT, Track
 from scenarios.diagnosis.recipes.registry import recipe as any_recipe
 
-__all__ = ["KEYS", "Sender", "controlled", "listen", "recipe", "subscribe"]
-
 recipe = partial(any_recipe, clients=(V5_CLIENT,))
 
 KEYS: Final = [f"k{number}" for number in range(40)]
