@@ -53,7 +53,6 @@ class TopicHistory(ObjectHistory):
         self._members: BoundedDict[Producer, int] = BoundedDict(MOST_MEMBERS)
         self._unloads: Counter | None = None
         self._sent = False
-        self._last_sent: tuple[int, int] = (-1, 0)
         self._refusals = Bursts(log, _refusal)
 
     @property

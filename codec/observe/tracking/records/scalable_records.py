@@ -111,7 +111,6 @@ class LayoutSessionRecord:
     """The last epochs that the session received: epoch, time and frame of the first update."""
     error: str = ""
     """The error in an update, with its message."""
-    error_frame: int = 0
 
 
 @dataclass(slots=True)
@@ -146,7 +145,6 @@ class ControlledConsumerRecord:
     """Whether the consumer was lost and other consumers have all its segments: the grace period is over."""
     error: str = ""
     """The error of the response, with its message."""
-    error_frame: int = 0
     assignments: list[Assignment] = field(default_factory=list)
     """The assignments in their order, the last MAX_ASSIGNMENTS."""
 

@@ -163,7 +163,7 @@ class ScalableTopicTracker:
             session = self._open_session(facts, update.session_id, frame.time_ns, 0)
         if update.HasField("error"):
             error = pb.ServerError.Name(update.error)
-            session.error, session.error_frame = f"{error}: {as_text(update.message)}", frame.number
+            session.error = f"{error}: {as_text(update.message)}"
         layout = facts.layout
         if layout is None:
             return
@@ -252,7 +252,7 @@ class ScalableTopicTracker:
         if record is None:
             return
         if response.HasField("error"):
-            record.error, record.error_frame = ": ".join(facts.error), facts.frame.number
+            record.error = ": ".join(facts.error)
         if response.HasField("assignment"):
             self._assign(record, response.assignment, facts)
 

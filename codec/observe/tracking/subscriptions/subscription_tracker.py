@@ -68,7 +68,7 @@ class SubscriptionTracker:
         self.lifecycles = OpenLifecycles(capture, on_lifecycle, on_done, max_lifecycles, on_latency)
         self._acks = acks = Acks(self.lifecycles)
         self._sessions = sessions = ConsumerSessions(self.lifecycles, acks)
-        self._endings = endings = TransactionEnd(self.lifecycles, acks)
+        endings = TransactionEnd(self.lifecycles, acks)
         steps: dict[str, Callable[[Facts], object]] = {
             "SEND": self._send,
             "CONNECT": sessions.connect,
