@@ -42,7 +42,7 @@ from pcli.spark.tables.data_files import Staging
 from pcli.spark.tables.run_commit import STATE, OpenRun
 from pcli.spark.tables.uri_redaction import hidden
 
-_FORMAT: Final = 9
+_FORMAT: Final = 10
 """Number of the format of the kept data. Increase it when a class or a partial table in it changes."""
 
 _INDEX: Final = f"index-{_FORMAT}"
