@@ -1,7 +1,7 @@
 """The diagnosis of large captures in several processes.
 
 Small captures, and input that only one process can read, are diagnosed in this process. If the user has asked for more
-processes, one line states the reason.
+processes, one line states the reason why input is read by one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ _LEAST_SPLIT: int = 16 << 20
 """Minimum size in bytes of a part."""
 
 
+_UNREQUESTED_BYTES: Final = 128 << 20
+"""Minimum size in bytes of the captures if the user has not asked for processes: two take as long as one for smaller
+captures with many connections, because each split is read twice."""
+
+
 @contextmanager
 def diagnosed_in_processes(
     reading: CaptureReading, rules: RuleSettings, jobs: int | None, *, alone: str = ""
@@ -41,7 +46,8 @@ def diagnosed_in_processes(
     if alone and jobs is not None and jobs > 1:
         say(f"-j {jobs}: {alone} in one process")
     size, count = worker_server.local_size(paths), jobs or cpus()
-    if alone or size < worker_server.SMALL_BYTES or count == 1 or not worker_server.has_tables():
+    least = _UNREQUESTED_BYTES if jobs is None else worker_server.SMALL_BYTES
+    if alone or size < least or count == 1 or not worker_server.has_tables():
         yield None
         return
     worker_server.start_server()

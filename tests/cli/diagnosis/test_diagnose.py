@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import termios
+from unittest.mock import patch
 
 import pytest
 
@@ -26,6 +27,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.spark import worker_server
 from pcli.spark.columnar.observation import group_division
+from pcli.spark.jobs import machine_resources
 
 TOPIC = "persistent://public/default/orders"
 
@@ -375,6 +377,15 @@ def test_several_processes_print_the_findings_of_one(pcli, small_captures, sever
     arguments = ("diagnose", "-r", small_captures / name, *more)
     one, two = pcli(*arguments, "-j", 1), pcli(*arguments, *several)
     assert (two.code, two.out, two.err) == (one.code, one.out, one.err)
+
+
+def test_captures_of_medium_size_are_read_in_several_processes_only_on_request(pcli, no_flow, several, monkeypatch):
+    monkeypatch.setattr(machine_resources, "cpus", lambda: 2)
+    with patch.object(worker_server, "start_server", wraps=worker_server.start_server) as start:
+        pcli("diagnose", "-r", no_flow)
+        assert not start.called
+        pcli("diagnose", "-r", no_flow, *several)
+        assert start.called
 
 
 def test_the_parts_of_a_rotated_capture_in_several_processes(pcli, small_captures, several, tmp_path):
