@@ -1,7 +1,7 @@
 """The diagnosis of large captures in several processes.
 
 Small captures, and input that only one process can read, are diagnosed in this process. If the user has asked for more
-processes, one line states the reason why input is read by one.
+processes, one line states why one process reads the input.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LEAST_SPLIT: int = 16 << 20
 
 
 _UNREQUESTED_BYTES: Final = 128 << 20
-"""Minimum size in bytes of the captures if the user has not asked for processes: two take as long as one for smaller
-captures with many connections, because each split is read twice."""
+"""Minimum size in bytes of the captures if the user has not asked for processes. For smaller captures with many
+connections, two take at least as long as one, because each split is read twice."""
 
 
 @contextmanager

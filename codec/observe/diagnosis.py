@@ -253,8 +253,7 @@ class Diagnosis:
         return [found for found in self.findings() if self._is_new(found.identity, found)]
 
     def _is_new(self, identity: tuple[Any, ...], found: Finding) -> bool:
-        before = self._reported.get(identity)
-        return before is None or SEVERITIES.index(found.severity) < SEVERITIES.index(before)
+        return found.is_more_severe(self._reported.get(identity))
 
     def checked_counts(self) -> dict[str, int]:
         """Return the numbers of evaluated frames, connections, … and rules. The broker's own traffic is not counted."""

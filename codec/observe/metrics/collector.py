@@ -177,8 +177,7 @@ class MetricsCollector:
     # -- counters
 
     def _count_finding(self, found: Finding) -> None:
-        before = self._severities.get(found.identity)
-        if before is not None and SEVERITIES.index(before) <= SEVERITIES.index(found.severity):
+        if not found.is_more_severe(self._severities.get(found.identity)):
             return
         self._severities[found.identity] = found.severity
         self._findings[found.rule, found.severity] += 1

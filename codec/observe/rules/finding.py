@@ -160,6 +160,10 @@ class Finding:
         """The key of the finding: equal for repeated evaluations."""
         return (self.rule, self.variant, *sorted((name, str(value)) for name, value in self.subject.items()))
 
+    def is_more_severe(self, before: str | None) -> bool:
+        """Return whether the severity is higher than ``before``, or whether there is none before (None)."""
+        return before is None or SEVERITIES.index(self.severity) < SEVERITIES.index(before)
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
